@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// newApprovals returns the commands about held calls.
+// newApprovals returns the commands that list held calls and decide about them.
 func newApprovals(p *output.Printer) *cobra.Command {
 	c := &client{}
 	cmd := &cobra.Command{
@@ -143,7 +143,7 @@ var timeouts = map[pawlv1.ApprovalTimeout]string{
 	pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_ESCALATE: "the run ends ESCALATED",
 }
 
-// find reads the held call of a step, with a link for a person; "" = without one.
+// find returns the held call of a step. If person is not "", the answer contains a decision link for this person.
 func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []string, person string) (*pawlv1.Approval, error) {
 	step, err := strconv.ParseUint(args[1], 10, 32)
 	if err != nil {
@@ -166,7 +166,7 @@ func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []s
 	}
 }
 
-// decision is one of the commands that decide.
+// decision is one of the commands that decide about a held call.
 type decision struct {
 	use, short string
 	is         pawlv1.StepDecision
@@ -216,7 +216,7 @@ func newDecide(p *output.Printer, c *client, d decision) *cobra.Command {
 	return cmd
 }
 
-// prepare fills in the request from the arguments and from the call that waits.
+// prepare sets the fields of the request from the arguments and from the call that waits.
 func prepare(ctx context.Context, conn *grpc.ClientConn, namespace string, args []string, req *pawlv1.DecideStepRequest) error {
 	step, err := strconv.ParseUint(args[1], 10, 32)
 	if err != nil {

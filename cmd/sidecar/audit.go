@@ -45,7 +45,7 @@ Exit codes: 0 the log is intact; 1 it is not; 2 it cannot be read.`,
 	return cmd
 }
 
-// auditKey reads the key of an audit; "" = it has none.
+// auditKey reads the key of an audit log from a file. If path is "", the log has no key and auditKey returns nil.
 func auditKey(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

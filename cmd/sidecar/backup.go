@@ -63,7 +63,8 @@ opened or reached.`,
 	return cmd
 }
 
-// runBackup prints a line for each partition when its backup is written, or JSON about all at the end.
+// runBackup prints a line for each partition when its backup is written. With JSON output it prints one object about all backups at the
+// end.
 func runBackup(ctx context.Context, p *output.Printer, c *client, data server.Data, to server.BackupTo) error {
 	var all []server.BackupDone
 	err := takeBackup(ctx, c, data, to, func(done server.BackupDone) {
@@ -92,7 +93,7 @@ func takeBackup(ctx context.Context, c *client, data server.Data, to server.Back
 	}
 	return c.Store(func(store pawlv1.StoreServiceClient) error {
 		parts, unserved, err := servedPartitions(ctx, store)
-		// The owner of a partition may have died, and another node may be about to take it over.
+		// If the owner of a partition has died, another node will take the partition over.
 		for began := time.Now(); err == nil && len(unserved) > 0 && time.Since(began) < takenWithin; {
 			select {
 			case <-time.After(takenWithin / 10):
@@ -107,10 +108,10 @@ func takeBackup(ctx context.Context, c *client, data server.Data, to server.Back
 	})
 }
 
-// takenWithin bounds the time until a served partition has an owner again.
+// takenWithin bounds the time in which a served partition gets a new owner.
 const takenWithin = 5 * time.Second
 
-// servedPartitions returns the partitions with an owner or with served namespaces, and the others.
+// servedPartitions returns the partitions that have an owner or a served namespace. unserved are the other partitions.
 func servedPartitions(ctx context.Context, store pawlv1.StoreServiceClient) (parts, unserved []int32, err error) {
 	all, err := store.ListPartitions(ctx, &pawlv1.ListPartitionsRequest{})
 	for _, one := range all.GetPartitions() {
@@ -154,8 +155,7 @@ func backupObject(done server.BackupDone) output.Object {
 	return output.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.BasedOn}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}}
 }
 
-// backupsObject returns the JSON about the backups: the fields of the first partition's, and a list of
-// the others.
+// backupsObject returns the JSON object about the backups. It has the fields of the first partition's backup, and a list of the others.
 func backupsObject(all []server.BackupDone) output.Object {
 	first := len(all) - 1
 	object, others := backupObject(all[first]), []any{}

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// newBudgets returns the command that shows the operator's accounts over runs.
+// newBudgets returns the command that shows the operator's accounts.
 func newBudgets(p *output.Printer) *cobra.Command {
 	c, req := &client{}, &pawlv1.ListBudgetsRequest{}
 	cmd := &cobra.Command{
@@ -34,7 +34,7 @@ func newBudgets(p *output.Printer) *cobra.Command {
 	return cmd
 }
 
-// accounts reads all pages.
+// accounts returns the accounts of all pages.
 func accounts(cmd *cobra.Command, control pawlv1.ControlServiceClient, req *pawlv1.ListBudgetsRequest) ([]*pawlv1.Account, error) {
 	var all []*pawlv1.Account
 	for {
@@ -71,7 +71,7 @@ func printAccounts(p *output.Printer, all []*pawlv1.Account) error {
 	return nil
 }
 
-// of returns a limit as text.
+// of returns the text of a limit. It returns "no limit" if the limit is 0.
 func of(shown string, limit int64) string {
 	if limit == 0 {
 		return "no limit"

@@ -65,7 +65,7 @@ be reached.`,
 	return cmd
 }
 
-// checkOnline has a sidecar prove its store.
+// checkOnline asks a running sidecar to check its store, and prints the result.
 func checkOnline(ctx context.Context, p *output.Printer, c *client) error {
 	return c.Store(func(store pawlv1.StoreServiceClient) error {
 		stream, err := store.CheckStore(ctx, &pawlv1.CheckStoreRequest{})
@@ -89,7 +89,7 @@ func checkOnline(ctx context.Context, p *output.Printer, c *client) error {
 	})
 }
 
-// runRepair repairs and says what it did; that is no JSON, the check's report follows.
+// runRepair repairs a store and prints what was repaired. It prints no JSON, because the report of the check follows.
 func runRepair(ctx context.Context, p *output.Printer, data server.Data) error {
 	err := server.Repair(ctx, data, func(part int32, done server.CheckRepair) { printRepair(p, ofPart(part), done) })
 	if err != nil {
@@ -98,7 +98,7 @@ func runRepair(ctx context.Context, p *output.Printer, data server.Data) error {
 	return err
 }
 
-// printRepair tells what was repaired in a partition.
+// printRepair prints what was repaired in a partition.
 func printRepair(p *output.Printer, where string, done server.CheckRepair) {
 	for _, kind := range slices.Sorted(maps.Keys(done.Rows)) {
 		row := done.Rows[kind]
@@ -110,7 +110,7 @@ func printRepair(p *output.Printer, where string, done server.CheckRepair) {
 	p.Warnf("%s%d runs replayed from %d entries", where, done.Runs, done.Entries)
 }
 
-// ofPart begins a line about a partition. The first is most stores' only one.
+// ofPart returns the beginning of a line about a partition. It returns "" for the first partition, because most stores have no other.
 func ofPart(part int32) string {
 	if part == 0 {
 		return ""

@@ -15,20 +15,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// client connects commands to a sidecar.
+// client connects the commands to a sidecar. It holds the values of the connection flags.
 type client struct {
 	Target    output.Target
 	tokenFile string
 	Namespace string
 }
 
-// Bind adds the flags of a connection to a group of commands.
+// Bind adds the flags of a connection, with the namespace, to a group of commands.
 func (c *client) Bind(cmd *cobra.Command) {
 	c.BindTarget(cmd)
 	cmd.PersistentFlags().StringVar(&c.Namespace, "namespace", "", "namespace (default \"default\")")
 }
 
-// BindTarget adds the flags of a connection to a command about the whole sidecar.
+// BindTarget adds the flags of a connection to a command that is about the whole sidecar.
 func (c *client) BindTarget(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.StringVar(&c.Target.Addr, "addr", fromEnv("PAWL_ADDR", config.Default().Listen), "HOST:PORT or unix:PATH of the sidecar (PAWL_ADDR)")
@@ -43,8 +43,7 @@ func fromEnv(name, fallback string) string {
 	return fallback
 }
 
-// With calls a function with a connection. The token is never a flag, because other users of the
-// machine can read command lines.
+// With calls do with a connection. The token is not a flag, because other users of the machine can read command lines.
 func (c *client) With(do func(*grpc.ClientConn) error) (err error) {
 	if c.Target.Token, err = c.token(); err != nil {
 		return output.Usage(err)
@@ -67,17 +66,17 @@ func (c *client) token() (string, error) {
 	return strings.TrimSpace(string(raw)), err
 }
 
-// Runs runs a function over the run service.
+// Runs calls do with a client of the run service.
 func (c *client) Runs(do func(pawlv1.RunServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewRunServiceClient(conn)) })
 }
 
-// Store runs a function over the store service.
+// Store calls do with a client of the store service.
 func (c *client) Store(do func(pawlv1.StoreServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewStoreServiceClient(conn)) })
 }
 
-// Packs runs a function over the pack service.
+// Packs calls do with a client of the pack service.
 func (c *client) Packs(do func(pawlv1.PackServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewPackServiceClient(conn)) })
 }

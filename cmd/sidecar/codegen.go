@@ -80,7 +80,7 @@ func (g *generation) run(p *output.Printer, path string) error {
 	return nil
 }
 
-// compare reports whether the file has the generated content.
+// compare returns an error if the file does not have the generated content.
 func (g *generation) compare(p *output.Printer, made []byte) error {
 	there, err := os.ReadFile(g.out)
 	switch {
@@ -96,7 +96,7 @@ func (g *generation) compare(p *output.Printer, made []byte) error {
 	return nil
 }
 
-// replaceFile replaces a file in one step, so that no reader sees a part of a module.
+// replaceFile replaces a file in one step, so that no reader sees a file with only a part of the content.
 func replaceFile(path string, content []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".codegen-*")
 	if err != nil {

@@ -11,17 +11,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// completionWait bounds how long the shell waits for a sidecar's answer.
+// completionWait bounds the time that the shell waits for an answer of the sidecar.
 const completionWait = 2 * time.Second
 
-// completed is how many words a completion offers.
+// completed bounds the number of words that a completion offers.
 const completed = 50
 
-// completeWords returns the possible values of an argument. It returns none without a sidecar.
+// completeWords returns the possible values of an argument. It returns none if there is no sidecar.
 type completeWords func(ctx context.Context, conn *grpc.ClientConn, args []string, begun string) ([]string, error)
 
-// CompleteArgs completes the arguments of a command from the sidecar: the n-th by the
-// n-th function.
+// CompleteArgs lets the shell complete the arguments of a command. The n-th function returns the words for the n-th argument.
 func (c *client) CompleteArgs(cmd *cobra.Command, by ...completeWords) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(by) {
@@ -31,7 +30,7 @@ func (c *client) CompleteArgs(cmd *cobra.Command, by ...completeWords) {
 	}
 }
 
-// CompleteFlag completes a flag from the sidecar.
+// CompleteFlag lets the shell complete a flag with words from the sidecar.
 func (c *client) CompleteFlag(cmd *cobra.Command, flag string, by completeWords) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, by, args, begun)
@@ -55,7 +54,7 @@ func (c *client) complete(cmd *cobra.Command, by completeWords, args []string, b
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// RunWords are the ids of the newest runs, told apart by pack, state and status.
+// RunWords returns the ids of the newest runs. The description of each contains its pack, state and status.
 func (c *client) RunWords(ctx context.Context, conn *grpc.ClientConn, _ []string, begun string) ([]string, error) {
 	req := &pawlv1.ListRunsRequest{Namespace: c.Namespace, PageSize: completed, Filter: &pawlv1.RunFilter{}}
 	if idPrefix.MatchString(begun) {
@@ -73,7 +72,7 @@ func (c *client) RunWords(ctx context.Context, conn *grpc.ClientConn, _ []string
 	return out, nil
 }
 
-// PackWords are the names of the registered packs.
+// PackWords returns the names of the registered packs.
 func (c *client) PackWords(ctx context.Context, conn *grpc.ClientConn, _ []string, _ string) ([]string, error) {
 	page, err := pawlv1.NewPackServiceClient(conn).ListPacks(ctx, &pawlv1.ListPacksRequest{Namespace: c.Namespace, PageSize: completed})
 	if err != nil {
@@ -89,7 +88,7 @@ func (c *client) PackWords(ctx context.Context, conn *grpc.ClientConn, _ []strin
 	return out, nil
 }
 
-// EventWords are the events that the present state of the first argument declares.
+// EventWords returns the events that the current state of the run in the first argument declares.
 func (c *client) EventWords(ctx context.Context, conn *grpc.ClientConn, args []string, _ string) ([]string, error) {
 	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: args[0]})
 	if err != nil {

@@ -12,23 +12,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
-// keyFlag is the file of a directory's encryption key, here as for serve.
+// keyFlag is the flag for the file with the encryption key of a directory. It has the same name as the flag of serve.
 const keyFlag = "encryption-key-file"
 
-// dataFlag adds --data and the flags that open a directory.
+// dataFlag adds --data, and the flags that are needed to open a directory.
 func dataFlag(cmd *cobra.Command, data *server.Data, usage string) {
 	cmd.Flags().StringVar(&data.Dir, "data", "", usage)
 	completeDir(cmd, "data")
 	dataKeyFlag(cmd, data)
 }
 
-// storeFlag adds --store and the flags that open a database.
+// storeFlag adds --store, and the flags that are needed to open a database.
 func storeFlag(cmd *cobra.Command, data *server.Data) {
 	cmd.Flags().Var(&data.Database.URL, "store", "PostgreSQL database that no sidecar has open, instead of --data: postgres://USER@HOST[:PORT]/DATABASE")
 	databaseFlags(cmd, data)
 }
 
-// databaseFlags adds the flags that open a database. Their environment variables are those of serve.
+// databaseFlags adds the flags that are needed to open a database. They have the same environment variables as the flags of serve.
 func databaseFlags(cmd *cobra.Command, data *server.Data) {
 	schema := config.Default().StoreSchema
 	if set := os.Getenv(config.EnvName("store-schema")); set != "" {
@@ -46,7 +46,7 @@ func dataOrTarget(cmd *cobra.Command, data *server.Data, c *client) {
 	c.BindTarget(cmd)
 }
 
-// exclusive refuses flags that contradict each other.
+// exclusive returns an error if more than one of the flags is set.
 func exclusive(cmd *cobra.Command, flags ...string) error {
 	var given []string
 	for _, name := range flags {
@@ -60,7 +60,7 @@ func exclusive(cmd *cobra.Command, flags ...string) error {
 	return output.Usage(fmt.Errorf("%s: give one of them", strings.Join(given, " and ")))
 }
 
-// dataKeyFlag adds the flag of the key. Its environment variable is that of serve.
+// dataKeyFlag adds the flag of the encryption key. It has the same environment variable as the flag of serve.
 func dataKeyFlag(cmd *cobra.Command, data *server.Data) {
 	cmd.Flags().StringVar(&data.KeyFile, keyFlag, os.Getenv(config.EnvName(keyFlag)), "file with the encryption key of the directory: 16, 24 or 32 bytes, hex or base64")
 }

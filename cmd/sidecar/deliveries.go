@@ -21,17 +21,17 @@ func newDeliveries(p *output.Printer) *cobra.Command {
 	return cmd
 }
 
-// deliveries runs a function over the delivery service.
+// deliveries calls do with a client of the delivery service.
 func deliveries(c *client, do func(pawlv1.DeliveryServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewDeliveryServiceClient(conn)) })
 }
 
-// maxShownError bounds an error in a table, characters; JSON has all of it.
+// maxShownError bounds an error in a table, in characters. JSON output contains the whole error.
 const maxShownError = 200
 
 var errReceiver = errors.New("a receiver is webhook/ID or push/RUN/ID")
 
-// readReceiver reads how receivers are written here.
+// readReceiver parses the name of a receiver on the command line.
 func readReceiver(text string) (*pawlv1.DeliveryRef, error) {
 	kind, rest, _ := strings.Cut(text, "/")
 	ref := &pawlv1.DeliveryRef{Kind: pawlv1.DeliveryKind_DELIVERY_KIND_WEBHOOK, Id: rest}

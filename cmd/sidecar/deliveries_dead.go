@@ -100,7 +100,7 @@ func deadLetterCommand(c *client, use, short, all string, do func(context.Contex
 	return cmd
 }
 
-// parseDeadLetterArgs reads a receiver and the number of a dead letter. With --all there is no number.
+// parseDeadLetterArgs parses a receiver and the number of a dead letter. If every is true (--all), there is no number.
 func parseDeadLetterArgs(args []string, every bool) (*pawlv1.DeliveryRef, []uint64, error) {
 	ref, err := readReceiver(args[0])
 	if err != nil {
@@ -150,8 +150,8 @@ func deadLetterNumbers(ctx context.Context, service pawlv1.DeliveryServiceClient
 	return numbers, err
 }
 
-// forEachDeadLetter calls do for each number and stops at the first failure. Later dead letters would
-// fail too, or arrive before the failed one.
+// forEachDeadLetter calls do for each number. It stops at the first failure, because later dead letters would also fail, or would be
+// delivered before the failed one.
 func forEachDeadLetter(p *output.Printer, ref *pawlv1.DeliveryRef, numbers []uint64, done string, do func(n uint64) error) error {
 	for _, n := range numbers {
 		if err := do(n); err != nil {

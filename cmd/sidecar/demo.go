@@ -47,7 +47,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// newDemoApp is the app of the demo, which the demo starts as a process of its own.
+// newDemoApp returns the command of the app that the demo starts as a process of its own.
 func newDemoApp() *cobra.Command {
 	var o demo.AppOptions
 	cmd := &cobra.Command{

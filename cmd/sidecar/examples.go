@@ -70,7 +70,7 @@ pawl migrate --from /var/lib/pawl --to postgres://pawl@db.example/pawl --store-p
 	"version":           `pawl version -o json`,
 }
 
-// addExamples sets the examples of the commands below cmd. A command's own Example stays.
+// addExamples sets the examples of all commands below cmd. It does not change a command that already has an Example.
 func addExamples(cmd *cobra.Command) {
 	for _, child := range cmd.Commands() {
 		addExamples(child)

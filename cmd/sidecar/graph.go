@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// graphFormats are the values of --format and -o.
+// graphFormats are the values of the flags --format and -o.
 var graphFormats = []string{"mermaid", "dot", "svg", "json"}
 
 func newGraph(p *output.Printer) *cobra.Command {
@@ -76,7 +76,7 @@ func drawFile(p *output.Printer, path, strict, format string) error {
 	return printDiagram(p, diagram.Of(loaded), format)
 }
 
-// drawRun draws the run into the pack that it was started with.
+// drawRun prints the diagram of the run's pack in which the states and transitions of the run are marked.
 func drawRun(ctx context.Context, p *output.Printer, c *client, conn *grpc.ClientConn, run string, at uint64, format string) error {
 	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: run, AtSeq: at})
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// lease is an agent's share of a run's bounds if it is the first agent called and the run has spent
-// nothing. Later agents share the rest. Zero = the run has no bound of that kind.
+// lease is the share of a run's bounds that an agent gets if it is called first and the run has consumed nothing. Agents that are called
+// later share the rest. A zero field means that the run has no such bound.
 type lease struct {
 	Agent        string `json:"agent"`
 	Tokens       int64  `json:"tokens,omitempty"`
 	CostMicroUSD int64  `json:"cost_micro_usd,omitempty"`
-	// ToolCalls the agent's run may make; the delegation itself is one more.
+	// ToolCalls is the number of tool calls that the agent's run may make. The delegation itself is one more call.
 	ToolCalls int `json:"tool_calls,omitempty"`
-	// Refused is the code with which the first call of the agent is refused; "" = it is accepted.
+	// Refused is the code with which the first call of the agent is refused; "" = the call is accepted.
 	Refused string `json:"refused,omitempty"`
 }
 
-// leasesOf computes the leases with the state machine, in a run of one state that calls the agent. It
-// returns none if the pack shares no bound.
+// leasesOf computes the leases of a pack's agents with the state machine, in a run of one state that calls the agent. It returns none if
+// the pack has no bound to share.
 func leasesOf(p *pack.Pack) ([]lease, error) {
 	listed := map[string]bool{}
 	for _, prompt := range p.Doc.Prompts {
@@ -87,7 +87,7 @@ func firstLease(of *machine.Graph, agent string, tool machine.Tool) (lease, erro
 	return out, nil
 }
 
-// printLeases prints the lease of the first call of each agent, without the bounds that the pack lacks.
+// printLeases prints the lease of the first call of each agent. It leaves out bounds that the pack does not have.
 func printLeases(p *output.Printer, indent string, leases []lease) {
 	for _, l := range leases {
 		if l.Refused != "" {

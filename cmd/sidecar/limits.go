@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// newLimits is the command that lists limits.
+// newLimits returns the command that lists limits.
 func newLimits(p *output.Printer) *cobra.Command {
 	c := &client{}
 	cmd := &cobra.Command{
@@ -55,7 +55,7 @@ func showLimits(p *output.Printer, all []*pawlv1.Limit) error {
 	return nil
 }
 
-// limitText returns the use of a bound as text; "" for a value without a bound.
+// limitText returns how much of a limit is used, as text. It returns "" if there is no limit.
 func limitText(n, most int64) string {
 	if most == 0 {
 		return ""
@@ -63,7 +63,7 @@ func limitText(n, most int64) string {
 	return fmt.Sprintf("%d/%d", n, most)
 }
 
-// queue returns the number of waiting calls, in total and of each tenant.
+// queue returns the number of waiting calls in total, and a text with the number for each tenant.
 func queue(u *pawlv1.LimitUse) (n int64, tenants string) {
 	var words []string
 	for _, q := range u.GetWaiting() {

@@ -11,9 +11,8 @@ import (
 
 func main() { os.Exit(run()) }
 
-// run executes the command line and returns the exit code: 0 done, 1 a fault was
-// found or a request refused, 2 wrong usage, unreadable input or no server. The
-// first SIGINT or SIGTERM ends the context, a second one ends the process.
+// run executes the command line and returns the exit code. 0 means success. 1 means that a fault was found or a request was refused. 2
+// means wrong usage, unreadable input or no server. The first SIGINT or SIGTERM ends the context, and a second one ends the process.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

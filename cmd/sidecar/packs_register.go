@@ -57,7 +57,7 @@ func printRegistered(p *output.Printer, path string, got *pawlv1.RegisterPackRes
 	p.Printf("%s %s%s\n", p.Bold(got.GetPack().GetId()+"@"+got.GetPack().GetVersion()), got.GetPack().GetDigest(), known)
 }
 
-// bindStrict adds --strict, which without a value means the specification.
+// bindStrict adds the flag --strict. Without a value the flag means the specification.
 func bindStrict(cmd *cobra.Command, schema *string) {
 	versions := pack.PublishedSchemas()
 	cmd.Flags().StringVar(schema, "strict", "", fmt.Sprintf("check against one published version of the format: %s; without a value: %s", strings.Join(versions, ", "), pack.Newest))
@@ -65,7 +65,7 @@ func bindStrict(cmd *cobra.Command, schema *string) {
 	completeFrom(cmd, "strict", versions...)
 }
 
-// bindBounded adds --require-bounded.
+// bindBounded adds the flag --require-bounded.
 func bindBounded(cmd *cobra.Command, bounded *bool) {
 	cmd.Flags().BoolVar(bounded, "require-bounded", false, "refuse a pack with a loop that the pack does not bound")
 }

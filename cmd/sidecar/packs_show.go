@@ -60,7 +60,7 @@ func printPack(p *output.Printer, got *pawlv1.GetPackResponse) {
 	}
 }
 
-// printTools lists the tools with what the pack says of them beside the defaults.
+// printTools lists the tools, with the settings that differ from the defaults.
 func printTools(p *output.Printer, tools []*pawlv1.PackTool) {
 	for _, t := range tools {
 		kind, from := "tool", "called by no prompt"
@@ -74,7 +74,7 @@ func printTools(p *output.Printer, tools []*pawlv1.PackTool) {
 	}
 }
 
-// toolSettings are the settings of a tool that are not the defaults.
+// toolSettings returns the settings of a tool that differ from the defaults.
 func toolSettings(t *pawlv1.PackTool) []string {
 	var out []string
 	say := func(given bool, format string, args ...any) {
@@ -98,7 +98,7 @@ func toolSettings(t *pawlv1.PackTool) []string {
 	return out
 }
 
-// terminationText says in a line whether the loop must end.
+// terminationText describes in one line whether the loop must end.
 func terminationText(p *output.Printer, t *pawlv1.Termination) string {
 	if t.GetBounded() {
 		return boundedText(p, t.GetBoundedBy(), t.GetMaxVisits(), t.GetExact())

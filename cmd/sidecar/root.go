@@ -38,15 +38,14 @@ func execute(ctx context.Context, p *output.Printer, args []string) int {
 	return output.ExitCode(err)
 }
 
-// badInput reports whether err is about a file or a setting, not a refusal.
+// badInput reports whether err is about a file or a setting. It returns false for the refusal of a request.
 func badInput(err error) bool {
 	var settings *config.Error
 	var script *script.Error
 	return errors.As(err, &settings) || errors.As(err, &script)
 }
 
-// newRoot returns the tree of commands, which print with p. It sets started once the command line is
-// parsed without error.
+// newRoot returns the tree of commands, which print with p. It sets started when the command line was parsed without an error.
 func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	root := group("pawl", "Runs PromptPack agent loops durably",
 		newInit(p), newDev(p), newServe(p), newValidate(p), newSchema(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
@@ -103,8 +102,7 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 	return errors.New(text)
 }
 
-// unknownFlag adds the nearest flag to the error as a suggestion. After an unknown command the error is
-// about the command.
+// unknownFlag adds the most similar flag to the error as a suggestion. If the command is unknown too, the error is about the command.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasSubCommands() {
 		return unknownCommand(cmd, args[0])
@@ -121,8 +119,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// completeFrom lets the shell complete a flag from fixed words. It panics on a
-// flag that does not exist, which no input can cause.
+// completeFrom lets the shell complete a flag from fixed words. It panics if the flag does not exist; no input of a user can cause this.
 func completeFrom(cmd *cobra.Command, flag string, words ...string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {

@@ -97,7 +97,7 @@ func newRun(p *output.Printer) *cobra.Command {
 	return cmd
 }
 
-// outcome is the result of a script.
+// outcome is the result of running a script.
 type outcome struct {
 	run       *pawlv1.Run
 	artifacts []*pawlv1.Artifact
@@ -130,7 +130,7 @@ func runScript(ctx context.Context, p *output.Printer, c config.Config, content 
 	return out.print(p)
 }
 
-// describe returns the declarations of the pack that a driver needs.
+// describe sets the declarations of the pack that a driver needs.
 func describe(d *script.Driver, content []byte) error {
 	loaded, _, err := pack.Load(content, pack.Options{})
 	if err != nil || loaded == nil {
@@ -183,7 +183,7 @@ func (o *outcome) print(p *output.Printer) error {
 	return output.Fault()
 }
 
-// where names the refused item.
+// where names the item of the script that was refused.
 func (o *outcome) where() string {
 	if o.result.Answer < 0 {
 		return "start"

@@ -14,32 +14,32 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// runFields are the fields of requests that name a run.
+// runFields are the fields of requests that contain a run id.
 var runFields = []protoreflect.Name{"run_id", "other_run_id", "parent_run_id"}
 
-// idPrefix matches a proper prefix of a ULID.
+// idPrefix matches the beginning of a ULID that is not a complete ULID.
 var idPrefix = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{0,24}$`)
 
 // runIDs lets every command accept a unique prefix of a run's id. It replaces the prefix by the whole id
 // before a request is sent.
 type runIDs struct{ namespace string }
 
-// unary is the interceptor of calls.
+// unary is the client interceptor for calls.
 func (r *runIDs) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	// The lookup call of runIDs has the prefix in another field, which stays.
+	// runIDs itself makes a call to look up the id. That call has the prefix in another field, which is not changed.
 	if err := r.complete(ctx, conn, req); err != nil {
 		return err
 	}
 	return invoke(ctx, method, req, reply, conn, opts...)
 }
 
-// stream is the interceptor of streams.
+// stream is the client interceptor for streams.
 func (r *runIDs) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := open(ctx, desc, conn, method, opts...)
 	return &completing{ClientStream: s, ids: r, conn: conn}, err
 }
 
-// completing is a stream that replaces prefixes of ids in its requests.
+// completing is a stream that replaces id prefixes in its requests.
 type completing struct {
 	grpc.ClientStream
 
@@ -55,7 +55,7 @@ func (s *completing) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-// complete replaces the prefixes in a request, in place.
+// complete replaces the prefixes in a request.
 func (r *runIDs) complete(ctx context.Context, conn *grpc.ClientConn, req any) error {
 	msg, ok := req.(proto.Message)
 	if !ok {
@@ -80,7 +80,7 @@ func (r *runIDs) complete(ctx context.Context, conn *grpc.ClientConn, req any) e
 	return nil
 }
 
-// only returns the id of the single run with the given prefix.
+// only returns the id of the run with the given prefix. It returns an error if there is no such run or more than one.
 func (r *runIDs) only(ctx context.Context, conn *grpc.ClientConn, prefix string) (string, error) {
 	const shown = 5
 	page, err := pawlv1.NewRunServiceClient(conn).ListRuns(ctx, &pawlv1.ListRunsRequest{

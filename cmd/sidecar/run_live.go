@@ -20,13 +20,11 @@ type live struct {
 	in   *bufio.Scanner
 	runs pawlv1.RunServiceClient
 	run  string
-	// open is true while the cursor is behind text of the model. said is true once text of the turn was
-	// streamed.
+	// open is true while the cursor is at the end of text of the model. streamed is true after text of the turn was streamed.
 	open, streamed bool
 }
 
-// runLive starts the run and follows it until it ends, or until it waits for a person and standard
-// input has ended.
+// runLive starts the run and follows it until the run ends, or until it waits for a person and standard input has ended.
 func runLive(ctx context.Context, p *output.Printer, in io.Reader, c config.Config, content []byte, flags *startFlags) (err error) {
 	req := &pawlv1.StartRunRequest{}
 	flags.execution = "SIDECAR"
@@ -55,7 +53,7 @@ func runLive(ctx context.Context, p *output.Printer, in io.Reader, c config.Conf
 	return l.end(ctx)
 }
 
-// follow prints the records of the run until it has ended or waits without further input.
+// follow prints the records of the run until the run has ended, or waits and there is no further input.
 func (l *live) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,7 +91,7 @@ func (l *live) output(out *pawlv1.OutputChunk) {
 		l.line()
 	}
 	if out.GetReasoning() {
-		return // It is no part of what the turn says.
+		return // this text is not part of the turn's output
 	}
 	l.text(out.GetText())
 }
@@ -105,7 +103,7 @@ func (l *live) text(text string) {
 	}
 }
 
-// line ends a line of text.
+// line ends the current line if text was printed on it.
 func (l *live) line() {
 	if l.open {
 		l.p.Printf("\n")
@@ -120,7 +118,7 @@ func (l *live) printf(format string, args ...any) {
 	}
 }
 
-// record prints a record. over is true when the run waits for a person and standard input has ended.
+// record prints a record. It returns over = true if the run waits for a person and standard input has ended.
 func (l *live) record(ctx context.Context, r *pawlv1.Record) (over bool, err error) {
 	switch {
 	case r.GetTransition() != nil:
@@ -138,8 +136,7 @@ func (l *live) record(ctx context.Context, r *pawlv1.Record) (over bool, err err
 	return false, nil
 }
 
-// completed prints the output of a turn that was not streamed. When the run waits for a person, it asks
-// for input.
+// completed prints the output of a turn if the output was not streamed. If the run waits for a person, completed asks for input.
 func (l *live) completed(ctx context.Context, t *pawlv1.TurnCompleted) (over bool, err error) {
 	if !l.streamed {
 		for _, part := range t.GetOutput() {

@@ -25,7 +25,7 @@ func newRuns(p *output.Printer) *cobra.Command {
 	return cmd
 }
 
-// runFilter is the part of a list that flags select.
+// runFilter holds the flags that select the runs of a list.
 type runFilter struct {
 	pack, state, parent string
 	statuses, labels    []string
@@ -61,7 +61,7 @@ func (f *runFilter) proto() (*pawlv1.RunFilter, error) {
 	return out, nil
 }
 
-// enumNames are the bare names of an enum, without UNSPECIFIED.
+// enumNames returns the names of an enum's values, without the prefix of the enum and without UNSPECIFIED.
 func enumNames(names map[int32]string, enum string) []string {
 	var out []string
 	for _, n := range sortedKeys(names) {
@@ -81,7 +81,7 @@ func sortedKeys(names map[int32]string) []int32 {
 	return keys
 }
 
-// enumValue reads a bare name, in any case.
+// enumValue returns the value of an enum by its name without the prefix, in upper or lower case.
 func enumValue(values map[string]int32, names map[int32]string, enum, flag, name string) (int32, error) {
 	for full, n := range values {
 		if n != 0 && strings.EqualFold(output.Bare(enum, full), name) {
@@ -91,7 +91,7 @@ func enumValue(values map[string]int32, names map[int32]string, enum, flag, name
 	return 0, output.Usage(fmt.Errorf("%s %q is none of %s", flag, name, strings.Join(enumNames(names, enum), ", ")))
 }
 
-// allKinds asks for every kind of record.
+// allKinds returns every kind of record.
 func allKinds() []pawlv1.RecordKind {
 	var kinds []pawlv1.RecordKind
 	for _, n := range sortedKeys(pawlv1.RecordKind_name) {
@@ -102,7 +102,7 @@ func allKinds() []pawlv1.RecordKind {
 	return kinds
 }
 
-// kindsOf reads names of kinds; none = all.
+// kindsOf returns the kinds with the given names. Without names it returns all kinds.
 func kindsOf(names []string) ([]pawlv1.RecordKind, error) {
 	if len(names) == 0 {
 		return allKinds(), nil

@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// child is one attempt of a delegation with its task: a task of a remote agent, or a run of this
-// sidecar.
+// child is one attempt of a delegation with its task. The task is a task of a remote agent, or a run of this sidecar.
 type child struct {
 	step    uint32
 	attempt int32
 	agent   string
-	// task is a run's id where card is empty; both are empty until the agent answers.
+	// task is the id of the task, and card is the URL of the agent's card. If card is empty, task is the id of a run. Both are empty until
+	// the agent answers.
 	task, card string
 	// status is "pending", "ok", "error" or "cancelled".
 	status string
@@ -28,8 +28,7 @@ var childKinds = []pawlv1.RecordKind{
 	pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_STEP_CANCELLED,
 }
 
-// childrenOf reads a run's delegations up to a record, in the order of their steps'
-// requests.
+// childrenOf returns the delegations of a run up to a record, in the order in which their steps were requested.
 func childrenOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) ([]*child, error) {
 	found, err := records(ctx, runs, r.GetNamespace(), r.GetRunId(), childKinds)
 	if err != nil {
@@ -66,7 +65,7 @@ func (c *children) add(r *pawlv1.Record) {
 	}
 }
 
-// resolved ends an attempt, and begins the next one where there is one.
+// resolved ends an attempt. If another attempt follows, it begins that attempt.
 func (c *children) resolved(s *pawlv1.StepResolved) {
 	d := c.last(s.GetStep())
 	if d == nil {
@@ -80,7 +79,7 @@ func (c *children) resolved(s *pawlv1.StepResolved) {
 	}
 }
 
-// succeeded takes the result, which names the task where no record before it does.
+// succeeded sets the result of the attempt. The result names the task if no earlier record did.
 func (c *child) succeeded(result string) {
 	var of struct {
 		TaskID  string `json:"task_id"`
@@ -92,7 +91,7 @@ func (c *child) succeeded(result string) {
 	}
 }
 
-// last is the last attempt of a step; nil = the step is no delegation.
+// last returns the last attempt of a step. It returns nil if the step is not a delegation.
 func (c *children) last(step uint32) *child {
 	for _, d := range slices.Backward(*c) {
 		if d.step == step {
@@ -102,7 +101,7 @@ func (c *children) last(step uint32) *child {
 	return nil
 }
 
-// String is the delegation in a line.
+// String describes the delegation in one line.
 func (c *child) String() string {
 	text := fmt.Sprintf("step %d: %s, %s", c.step, c.agent, c.status)
 	if c.attempt > 1 {
@@ -138,7 +137,7 @@ func printChildren(p *output.Printer, list []*child) {
 	}
 }
 
-// parentOf returns the step and the run that started a run; "" = the run has no parent.
+// parentOf describes the step and the run that started a run. It returns "" if the run has no parent.
 func parentOf(r *pawlv1.Run) string {
 	p := r.GetParent()
 	if p == nil {

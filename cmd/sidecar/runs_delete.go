@@ -14,10 +14,10 @@ import (
 // ended are the statuses of runs that have ended.
 var ended = []string{"COMPLETED", "BUDGET_EXHAUSTED", "ESCALATED", "FAILED", "CANCELLED"}
 
-// deletion holds the flags of runs delete.
+// deletion holds the flags of `runs delete`.
 type deletion struct {
 	filter runFilter
-	// age is the shortest time since the end of a selected run.
+	// age is the shortest time that must have passed since the end of a selected run.
 	age time.Duration
 	all bool
 	yes bool
@@ -56,7 +56,7 @@ it: pawl runs export RUN FILE --format file.`,
 	return cmd
 }
 
-// deleteSelected deletes, or lists, the runs that the flags select.
+// deleteSelected deletes the runs that the flags select, or only lists them.
 func deleteSelected(cmd *cobra.Command, p *output.Printer, runs pawlv1.RunServiceClient, ns string, d *deletion) error {
 	if len(d.filter.statuses) == 0 {
 		d.filter.statuses = ended
@@ -89,8 +89,7 @@ func deleteSelected(cmd *cobra.Command, p *output.Printer, runs pawlv1.RunServic
 	return deleteRuns(cmd.Context(), p, runs, ns, ids)
 }
 
-// deleteRuns deletes runs in turn and prints the result of each. It continues after a refusal and
-// returns the first one.
+// deleteRuns deletes runs one after the other and prints each result. It continues after a refusal and returns the first refusal.
 func deleteRuns(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, ns string, ids []string) error {
 	var first error
 	out := []output.Object{}

@@ -44,7 +44,7 @@ the current state of the run. A point of only :SEQ belongs to the first run.`,
 	return cmd
 }
 
-// pointOf reads RUN[:SEQ].
+// pointOf parses an argument of the form RUN[:SEQ].
 func pointOf(word string) (run string, seq uint64, err error) {
 	run, text, given := strings.Cut(word, ":")
 	if !given {

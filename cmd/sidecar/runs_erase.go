@@ -37,8 +37,7 @@ copies.`,
 	return cmd
 }
 
-// eraseRuns erases runs in turn and prints the result of each. It continues after a refusal and returns
-// the first one.
+// eraseRuns erases runs one after the other and prints each result. It continues after a refusal and returns the first refusal.
 func eraseRuns(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, ns, reason string, ids []string) error {
 	var first error
 	out := []output.Object{}

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// forkFlags are the flags of runs fork that are no fields of the request.
+// forkFlags are the flags of `runs fork` that are not fields of the request.
 type forkFlags struct {
 	execution                string
 	labels, vars, varsJSON   []string
@@ -92,7 +92,7 @@ func (f *forkFlags) fill(cmd *cobra.Command, req *pawlv1.ForkRunRequest) (err er
 	return nil
 }
 
-// variableFlags makes one JSON object; "" without any.
+// variableFlags returns the variables of the flags as one JSON object. It returns "" if there are none.
 func variableFlags(texts, jsons []string) (string, error) {
 	given, err := pairs("var", texts)
 	if err != nil {
@@ -119,7 +119,7 @@ func variableFlags(texts, jsons []string) (string, error) {
 	return string(raw), err
 }
 
-// pairs reads NAME=VALUE words; nil without any.
+// pairs parses words of the form NAME=VALUE. It returns nil if there are none.
 func pairs(flag string, words []string) (map[string]string, error) {
 	if len(words) == 0 {
 		return nil, nil

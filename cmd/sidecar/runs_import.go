@@ -60,7 +60,7 @@ func importFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, path stri
 	for sent := false; ; sent = true {
 		n, err := io.ReadFull(file, piece)
 		if n > 0 || !sent {
-			// EOF means that the server has refused the import; CloseAndRecv returns the reason.
+			// io.EOF means that the server has refused the import. CloseAndRecv returns the reason.
 			if err := stream.Send(&pawlv1.ImportRunRequest{Namespace: ns, Data: piece[:n]}); err != nil {
 				break
 			}
@@ -75,7 +75,7 @@ func importFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, path stri
 	return stream.CloseAndRecv()
 }
 
-// exportFile writes the portable file of a run. The file appears when it is complete.
+// exportFile writes the portable file of a run. The file appears at path only when it is complete.
 func exportFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, run, path string) (size int64, err error) {
 	if _, err := os.Stat(path); err == nil {
 		return 0, output.Usage(fmt.Errorf("%s exists", path))

@@ -52,10 +52,10 @@ func newRunsList(p *output.Printer, c *client) *cobra.Command {
 	return cmd
 }
 
-// timeRange holds the flags that bound when a run was started. Empty: no bound.
+// timeRange holds the flags that bound the start time of runs. An empty field means no bound.
 type timeRange struct{ after, before string }
 
-// set writes the bounds into a filter. Durations count back from now.
+// set sets the bounds in a filter. A duration is subtracted from now.
 func (r timeRange) set(filter *pawlv1.RunFilter, now time.Time) (err error) {
 	if filter.CreatedAfter, err = timeOf("--created-after", r.after, now); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (r timeRange) set(filter *pawlv1.RunFilter, now time.Time) (err error) {
 	return nil
 }
 
-// timeOf reads a time of RFC 3339, or a duration back from now. Empty text: nil.
+// timeOf parses a time in RFC 3339, or a duration that is subtracted from now. For an empty text it returns nil.
 func timeOf(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 	if text == "" {
 		return nil, nil
@@ -84,7 +84,7 @@ func timeOf(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 	return timestamppb.New(now.Add(-back)), nil
 }
 
-// maxPage is the largest page that the service gives.
+// maxPage is the size of the largest page that the service returns.
 const maxPage = 1000
 
 func listRuns(cmd *cobra.Command, runs pawlv1.RunServiceClient, req *pawlv1.ListRunsRequest, limit int) ([]*pawlv1.Run, error) {

@@ -55,7 +55,7 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 	return cmd
 }
 
-// lostOf describes the event that was lost with the end of a run; "" = none, or the run has not ended.
+// lostOf describes the event that was not followed because the run ended. It returns "" if there is none, or if the run has not ended.
 func lostOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (string, error) {
 	if r.GetReason() == "" {
 		return "", nil
@@ -105,17 +105,17 @@ func printRun(p *output.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	}
 }
 
-// maxShownGoal bounds a goal on a line, characters; JSON has all of it.
+// maxShownGoal bounds a goal in the text output, in characters. JSON output contains the whole goal.
 const maxShownGoal = 200
 
-// printBeginning prints the start of a run: its pack, its goal and its bounds.
+// printBeginning prints how a run was started: its pack, its goal and its bounds.
 func printBeginning(p *output.Printer, got *pawlv1.GetRunResponse) {
 	printLine(p, "goal", output.Short(got.GetGoal(), maxShownGoal))
 	printLine(p, "request id", got.GetRequestId())
 	printLine(p, "budgets", boundsText(got))
 }
 
-// boundsText lists the bounds that hold for a run; the operator's is last.
+// boundsText lists the bounds that apply to a run. The operator's bound comes last.
 func boundsText(got *pawlv1.GetRunResponse) string {
 	b := got.GetBudgets()
 	var parts []string
@@ -135,14 +135,14 @@ func boundsText(got *pawlv1.GetRunResponse) string {
 	return strings.Join(parts, ", ")
 }
 
-// printLine prints a labelled line; none for an empty text.
+// printLine prints a line with a label. It prints nothing if the text is empty.
 func printLine(p *output.Printer, label, text string) {
 	if text != "" {
 		p.Printf("%s %s\n", p.Dim(fmt.Sprintf("%-11s", label)), text)
 	}
 }
 
-// visitsOf lists the visits in the order of the states' names.
+// visitsOf lists the visits, ordered by the names of the states.
 func visitsOf(r *pawlv1.Run) string {
 	var parts []string
 	for _, state := range sortedNames(r.GetVisits()) {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// startFlags are the flags of runs start that are no fields of the request.
+// startFlags are the flags of `runs start` that are not fields of the request.
 type startFlags struct {
 	agent, state, execution, variables, input string
 	labels, vars, varsJSON                    []string

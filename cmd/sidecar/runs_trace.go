@@ -67,7 +67,7 @@ record instead. With -o json, the command prints the records as one array, or on
 	return cmd
 }
 
-// writeRecords writes one array with a record per line.
+// writeRecords prints the records as one JSON array, with one record on each line.
 func writeRecords(p *output.Printer, records []*pawlv1.Record) error {
 	p.Printf("[")
 	for i, r := range records {
@@ -84,7 +84,7 @@ func writeRecords(p *output.Printer, records []*pawlv1.Record) error {
 	return nil
 }
 
-// printTrace prints the table of RFC 0009.
+// printTrace prints the trace of a run as the table of RFC 0009.
 func printTrace(p *output.Printer, run *pawlv1.Run, records []*pawlv1.Record, columns []string, diff bool) {
 	trace := output.NewTrace(columns, run.GetArtifacts())
 	trace.Diff = diff
@@ -94,14 +94,14 @@ func printTrace(p *output.Printer, run *pawlv1.Run, records []*pawlv1.Record, co
 	trace.Print(p)
 }
 
-// watchTrace prints a line for each row of the trace when it is committed.
+// watchTrace prints a line for each row of the trace as soon as the row is committed.
 func watchTrace(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest, columns []string) error {
 	if p.JSON {
 		return watch(ctx, runs, req, func(r *pawlv1.Record) error { return printWatched(p, r) })
 	}
 	trace := output.NewTrace(columns, nil)
 	return watch(ctx, runs, req, func(r *pawlv1.Record) error {
-		// The first write of an artifact shows whether its mode is append.
+		// Only after the first write of an artifact is it known whether its mode is append.
 		got, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: req.GetNamespace(), RunId: req.GetRunId()})
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func printRecords(p *output.Printer, records []*pawlv1.Record) {
 	p.Table(t)
 }
 
-// maxWhat bounds the text of a record in a table.
+// maxWhat bounds the text of a record in a table, in characters.
 const maxWhat = 120
 
 func recordCells(r *pawlv1.Record) []string {

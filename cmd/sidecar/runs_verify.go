@@ -80,8 +80,8 @@ func first(args []string) string {
 	return args[0]
 }
 
-// printVerified prints the result of each run, with the partition for runs of a store. A fault makes the
-// exit code 1.
+// printVerified prints the result of each run. If a whole store was verified, it also prints the partition. If there is a fault, the exit
+// code is 1.
 func printVerified(p *output.Printer, found []server.Verified, stored bool) error {
 	bad := false
 	list := []any{}
@@ -117,7 +117,7 @@ func printVerified(p *output.Printer, found []server.Verified, stored bool) erro
 	return err
 }
 
-// checkChoice refuses a value of a flag that is none of the choices.
+// checkChoice returns an error if the value of a flag is not one of the choices.
 func checkChoice(flag, value string, choices ...string) error {
 	if slices.Contains(choices, value) {
 		return nil

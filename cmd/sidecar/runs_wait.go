@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// longestWait bounds one call of WaitRun. The command repeats the call.
+// longestWait bounds one call of WaitRun. The command repeats the call until it is finished.
 const longestWait = 5 * time.Minute
 
 func newRunsWait(p *output.Printer, c *client) *cobra.Command {
@@ -47,7 +47,7 @@ Exit codes: 0 the run ended COMPLETED, or waits; 1 it ended with another status,
 	return cmd
 }
 
-// waitFor calls WaitRun until the condition holds or the time is over.
+// waitFor calls WaitRun until the condition holds or the timeout has passed.
 func waitFor(ctx context.Context, runs pawlv1.RunServiceClient, req *pawlv1.WaitRunRequest, timeout time.Duration) (*pawlv1.Run, error) {
 	end := time.Now().Add(timeout)
 	for {

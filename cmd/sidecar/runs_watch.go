@@ -68,7 +68,7 @@ prints the events of RFC-103 as JSON, with their dedupe keys; --event selects so
 	return cmd
 }
 
-// The forms of --format.
+// The values of the flag --format.
 const (
 	formatRecords = "records"
 	formatAgentic = "agentic"
@@ -86,7 +86,7 @@ func checkFormat(format string, events, kinds []string) error {
 	return export.CheckTypes(events)
 }
 
-// printEvent prints the event that a record is, if it is one.
+// printEvent prints the event that a record represents. Some records represent no event.
 func printEvent(ctx context.Context, p *output.Printer, events *export.Agentic, r *pawlv1.Record) error {
 	event, err := events.Event(ctx, r)
 	if err != nil || event == nil {
@@ -95,7 +95,7 @@ func printEvent(ctx context.Context, p *output.Printer, events *export.Agentic, 
 	return output.WriteLine(p.Out, event.Object())
 }
 
-// watch prints records until the stream or the context ends.
+// watch calls show for each record, until the stream or the context ends.
 func watch(ctx context.Context, runs pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest, show func(*pawlv1.Record) error) error {
 	stream, err := runs.StreamTransitions(ctx, req)
 	if err != nil {

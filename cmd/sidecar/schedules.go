@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// newSchedules is the command that lists schedules.
+// newSchedules returns the command that lists schedules.
 func newSchedules(p *output.Printer) *cobra.Command {
 	c := &client{}
 	cmd := &cobra.Command{
@@ -55,7 +55,7 @@ func showSchedules(p *output.Printer, all []*pawlv1.Schedule) error {
 	return nil
 }
 
-// fault returns the error of a schedule for a table cell.
+// fault returns the error of a schedule as the text of a table cell.
 func fault(p *output.Printer, f *pawlv1.ScheduleFault) string {
 	if f == nil {
 		return ""

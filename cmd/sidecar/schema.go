@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// newSchema makes the command that prints the JSON Schema of packs.
+// newSchema returns the command that prints the JSON Schema of packs.
 func newSchema(p *output.Printer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",

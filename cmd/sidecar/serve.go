@@ -40,7 +40,7 @@ finishes the calls in flight and exits with 0.`,
 	return cmd
 }
 
-// onlyData reports whether the missing directory is the only fault.
+// onlyData reports whether the missing data directory is the only fault in err.
 func onlyData(err error) bool {
 	var faults *config.Error
 	if !errors.As(err, &faults) {
@@ -49,7 +49,7 @@ func onlyData(err error) bool {
 	return len(faults.Faults) == 1 && faults.Faults[0].Field == "data"
 }
 
-// showConfig prints the settings as a file that --config reads.
+// showConfig prints the settings in the form of a file for --config.
 func showConfig(p *output.Printer, c config.Config) error {
 	if p.JSON {
 		return output.WriteJSON(p.Out, c)

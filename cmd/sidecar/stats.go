@@ -79,7 +79,7 @@ func printStats(p *output.Printer, s *pawlv1.StoreStats) error {
 	return nil
 }
 
-// runsOf returns the counts of a namespace's runs by status, without zeros.
+// runsOf returns the number of runs of a namespace for each status. It leaves out zeros.
 func runsOf(space *pawlv1.NamespaceStats) string {
 	var words []string
 	for _, count := range space.GetRuns() {

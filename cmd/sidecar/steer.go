@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// whens are the words of --when, in the order of the contract's numbers from 1.
+// whens are the values of the flag --when, in the order of the enum values from 1.
 var whens = []string{"next_model_call", "now", "next_turn"}
 
 // newSteer returns the command that adds a message to an active run.
@@ -55,7 +55,7 @@ func whenOf(word string) (pawlv1.SteerWhen, error) {
 	return 0, fmt.Errorf("--when %q: one of %s", word, strings.Join(whens, ", "))
 }
 
-// newStop is the command that stops a run, which then waits.
+// newStop returns the command that stops a run. The run then waits for an input.
 func newStop(p *output.Printer, c *client) *cobra.Command {
 	req := &pawlv1.StopRunRequest{}
 	cmd := &cobra.Command{

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// itoa writes any integer.
+// itoa returns an integer of any type as text.
 func itoa[N int32 | int64 | uint32 | uint64 | int](n N) string { return fmt.Sprint(n) }
 
-// sortedNames are the keys of a map in order.
+// sortedNames returns the keys of a map, sorted.
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -94,7 +94,8 @@ one step. Other copies of the file still have the tokens.`,
 	}
 }
 
-// hashFile replaces a tokens file by one with digests and keeps its permissions.
+// hashFile replaces the tokens in a tokens file by their digests. It keeps the permissions of the file and returns the number of replaced
+// tokens.
 func hashFile(path string) (n int, err error) {
 	text, err := secretfile.Read(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// checked is the result of checking one file.
+// checked is the result of checking one pack file.
 type checked struct {
 	Path        string            `json:"path"`
 	OK          bool              `json:"ok"`
@@ -23,7 +23,7 @@ type checked struct {
 	Termination *pack.Termination `json:"termination"`
 	// Leases are the shares of the run's bounds that its agents get.
 	Leases []lease `json:"leases,omitempty"`
-	// Error is why the file could not be read.
+	// Error is the reason why the file could not be read.
 	Error string `json:"error,omitempty"`
 }
 
@@ -66,7 +66,7 @@ Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
 	return cmd
 }
 
-// printExplanation prints the meaning of a code.
+// printExplanation prints the explanation of a diagnostic code.
 func printExplanation(p *output.Printer, code string) error {
 	e, ok := pack.Explain(code)
 	if !ok {
@@ -112,8 +112,8 @@ func validateAll(paths []string, opts pack.Options) ([]checked, error) {
 	return files, nil
 }
 
-// readPack reads a file, or standard input for "-", up to one byte more than
-// the limit, which the check then reports.
+// readPack reads a file, or standard input if path is "-". It reads at most one byte more than the limit, so that the check can report
+// that the file is too large.
 func readPack(path string) ([]byte, error) {
 	in := os.Stdin
 	if path != "-" {
@@ -127,7 +127,7 @@ func readPack(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, int64(pack.DefaultLimits().Bytes)+1))
 }
 
-// validateExit returns the highest exit code of the files.
+// validateExit returns the highest exit code that a file needs.
 func validateExit(files []checked) error {
 	exit := error(nil)
 	for _, f := range files {
@@ -185,8 +185,7 @@ func printTermination(p *output.Printer, indent string, t *pack.Termination) {
 	}
 }
 
-// boundedText names what bounds a loop: its own guards, or the budget of the
-// whole run alone.
+// boundedText says what bounds a loop: its own guards, or only the budget of the whole run.
 func boundedText(p *output.Printer, by []string, visits int64, exact bool) string {
 	why := "bounded by " + strings.Join(by, " and ")
 	if slices.Equal(by, []string{"acyclic"}) {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// version is set by the linker (-X main.version=...); "" = what the Go tool
-// recorded in the binary.
+// version is the version that the linker sets (-X main.version=...). If it is "", the version that the Go tool put into the binary
+// applies.
 var version string
 
 func newVersion(p *output.Printer) *cobra.Command {
@@ -32,7 +32,7 @@ func newVersion(p *output.Printer) *cobra.Command {
 	}
 }
 
-// buildVersion reads what the linker or the Go tool put into the binary.
+// buildVersion returns the version and revision that the linker or the Go tool put into the binary.
 func buildVersion() (name, revision string) {
 	name = "devel"
 	info, ok := debug.ReadBuildInfo()

@@ -96,7 +96,7 @@ func errorOf(err error) (*Error, error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fail(deadlinePassed, "the caller's deadline passed; the task goes on"), nil
 	case errors.Is(err, machine.ErrIndeterminate):
-		e := fail(unavailable, "nobody knows whether the commit happened; look for the task once the server is back")
+		e := fail(unavailable, "it is not known whether the commit happened; look for the task once the server is back")
 		e.domain, e.reason = engineDomain, "COMMIT_UNKNOWN"
 		return e, nil
 	}

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// bytesPerToken and mediaTokens are the estimates for the tokens of a text, and of a part that is not
-	// text, the same as in every client.
+	// bytesPerToken and mediaTokens are estimates: the number of bytes of text in one token, and the number of tokens of a part that is not
+	// a text. They are the same in every client.
 	bytesPerToken = 4
 	mediaTokens   = 1000
 )
 
-// reading counts the content of a request, in the units of its cost.
+// reading counts the content of a request: bytes of text, and parts that are not text.
 type reading struct{ bytes, media int64 }
 
 func (r *reading) text(s string) { r.bytes += int64(len(s)) }
@@ -39,7 +39,7 @@ func (r *reading) answer(a *pawlv1.ModelAnswer) {
 	}
 }
 
-// result counts the content of an answered step for the model.
+// result counts the content of an answered step that the model reads.
 func (r *reading) result(s *pawlv1.Step) {
 	r.text(s.GetResultJson())
 	r.text(s.GetError().GetMessage())
@@ -49,15 +49,15 @@ func (r *reading) tokens() int64 {
 	return (r.bytes+bytesPerToken-1)/bytesPerToken + r.media*mediaTokens
 }
 
-// add counts new content, in the next request and in the whole exchange.
+// add counts new content in the next request, and in the whole exchange.
 func (x *exchange) add(count func(*reading)) {
 	count(&x.fresh)
 	count(&x.total)
 }
 
-// bound returns what the next call may consume, estimated if it is not known: what the last call read and
-// wrote, and the content added since. If the usage of the last call is unknown, the whole exchange is
-// counted. The sidecar prices it.
+// bound returns the most that the next call may consume. It is what the last call read and wrote, plus an estimate of the content that
+// was added since. If the usage of the last call is unknown, the content of the whole exchange is estimated. The sidecar computes the
+// cost.
 func (x *exchange) bound() *pawlv1.Usage {
 	read := x.total.tokens()
 	if x.used.GetInputTokens() > 0 && !x.used.GetEstimated() {

@@ -17,18 +17,17 @@ import (
 )
 
 const (
-	// reportTimeout bounds the report of a call after its turn has ended. The call was paid for, so its usage
-	// is still reported.
+	// reportTimeout bounds the report of a call after its turn has ended. The usage is reported because the call was paid for.
 	reportTimeout = 5 * time.Second
-	// reportAttempts is how many times an answer is sent while the sidecar is unavailable. The pauses
-	// begin with firstPause and double.
+	// reportAttempts is the number of times that an answer is sent while the sidecar is unavailable. The first pause is firstPause; each
+	// further pause is twice as long.
 	reportAttempts = 7
 	firstPause     = 100 * time.Millisecond
-	// codeAbandoned is the code of a call after its turn has ended or was given to another worker.
+	// codeAbandoned is the error code of a call whose turn has ended or was assigned to another worker.
 	codeAbandoned = "MODEL_ABANDONED"
 )
 
-// call makes the attempts of a call until there is an answer.
+// call makes attempts of a model call until there is an answer.
 func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, limit int64) (*pawlv1.Step, error) {
 	req, err := e.modelRequest(ctx, x, step)
 	if err != nil {
@@ -66,7 +65,7 @@ type outcome struct {
 	answer  *pawlv1.ModelAnswer
 	failure *model.Failure
 	usage   *pawlv1.Usage
-	// limits are the rate limits that the provider reported.
+	// limits are the rate limits that the provider reported with the attempt.
 	limits *pawlv1.ProviderLimits
 }
 
@@ -90,9 +89,8 @@ func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcom
 	return came
 }
 
-// submit records the outcome of an attempt. While the sidecar is unavailable it sends the outcome
-// again, because the answer was paid for. An answer that the sidecar refuses becomes a failure with
-// the same usage.
+// submit reports the outcome of an attempt. While the sidecar is unavailable, submit repeats the report, because the answer was paid for.
+// If the sidecar refuses an answer, submit reports a failure with the same usage.
 func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
 	if ctx.Err() != nil {
 		if o.failure != nil && o.usage == nil {
@@ -122,7 +120,7 @@ func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, atte
 	}
 }
 
-// refused reports whether the sidecar refuses an answer for good, so that sending it again is useless.
+// refused reports whether the sidecar refuses an answer permanently, so that it must not be sent again.
 func refused(err error) bool {
 	_, large := errors.AsType[*pawl.Failure](err)
 	return large || pawl.ReasonOf(err) == model.CodeTooLarge || status.Code(err) == codes.InvalidArgument
@@ -138,7 +136,7 @@ func (o *outcome) report(step uint32, attempt int32) *pawlv1.AnswerModelRequest 
 	return report
 }
 
-// over returns an error if the turn cannot continue after the report; nil if it can.
+// over returns an error if the turn cannot continue after the report, else nil.
 func (o *outcome) over(ctx context.Context, got *pawlv1.AnswerModelResponse) error {
 	switch got.GetDisposition() {
 	case pawlv1.Disposition_DISPOSITION_IGNORED_TERMINAL, pawlv1.Disposition_DISPOSITION_IGNORED_STALE, pawlv1.Disposition_DISPOSITION_IGNORED_UNKNOWN_RUN:
@@ -164,7 +162,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// modelRequest reads the recorded request for the model.
+// modelRequest returns the recorded request in the form for the endpoint.
 func (e *Executor) modelRequest(ctx context.Context, x *exchange, step *pawlv1.Step) (*model.Request, error) {
 	got, err := e.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{
 		Namespace: e.cfg.Namespace, RunId: x.turn.Assignment.GetLease().GetRunId(), Step: step.GetStep(),
@@ -176,8 +174,7 @@ func (e *Executor) modelRequest(ctx context.Context, x *exchange, step *pawlv1.S
 	return readRequest(got)
 }
 
-// warnOf reports, once for each library, that its messages in a conversation are rebuilt, and that data for
-// the provider is lost by that.
+// warnOf reports, once for each library, that messages of this library are rebuilt and lose data that is only for the provider.
 func (e *Executor) warnOf(messages []*pawlv1.Message) {
 	for _, m := range messages {
 		library := model.ForeignLibrary(m)
@@ -190,7 +187,7 @@ func (e *Executor) warnOf(messages []*pawlv1.Message) {
 	}
 }
 
-// maxMessage bounds an error's text, in bytes, as in the contract.
+// maxMessage bounds the text of an error, in bytes, as the contract does.
 const maxMessage = 16 << 10
 
 func failureOf(f *model.Failure) *pawlv1.ModelFailure {

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// defaultExitTool is the function by which a model leaves a state, the same as in every client.
+	// defaultExitTool is the name of the function that a model calls to leave a state. It is the same in every client.
 	defaultExitTool = "leave_state"
-	// askUser is the function by which a model asks the person.
+	// askUser is the name of the function that a model calls to ask the person.
 	askUser = "ask_user"
-	// defaultRounds bounds the answers of a turn if the pack sets no bound (tool_policy.max_rounds).
+	// defaultRounds bounds the answers in a turn. The pack can set another bound (tool_policy.max_rounds).
 	defaultRounds = 100
 )
 
@@ -39,7 +39,7 @@ type settings struct {
 	Chat bool `json:"chat"`
 	// OutputSchema is the JSON Schema of the turn's output.
 	OutputSchema json.RawMessage `json:"output_schema"`
-	// Orchestration is that of the state.
+	// Orchestration is the orchestration of the state.
 	Orchestration string `json:"orchestration"`
 	ToolPolicy    struct {
 		ToolChoice json.RawMessage `json:"tool_choice"`
@@ -47,7 +47,7 @@ type settings struct {
 	} `json:"tool_policy"`
 }
 
-// override has the pack's settings for one model.
+// override is the part of the pack's settings that applies to one model.
 type override struct {
 	SystemTemplate string                     `json:"system_template"`
 	Prefix         string                     `json:"system_template_prefix"`
@@ -62,16 +62,16 @@ type exchange struct {
 	endpoint *model.Endpoint
 	// exitTool is the name of the function that leaves the state; "" = there is none.
 	exitTool string
-	// chat means that a text that does not leave the state goes to a person, who may reply. ask is the name
-	// of the function by which the model asks the person.
+	// chat means that a text which does not leave the state is sent to a person, who may reply. ask is the name of the function that the
+	// model calls to ask the person.
 	chat      bool
 	ask       string
 	slots     map[string]*pawlv1.ArtifactSlot
 	maxRounds int
-	// output is the form of the turn's output; nil = the model's text.
+	// output is the required form of the turn's output. If it is nil, the output is the model's text.
 	output *output
-	// most bounds an answer, in tokens, if the pack sets a bound; 0 = none. used is the usage of the last
-	// call, fresh the content added since, said all content.
+	// most bounds an answer, in tokens; 0 = the pack sets no bound. used is the usage of the last call. fresh counts the content that was
+	// added since the last call. said counts the content of the whole exchange.
 	most         int64
 	used         *pawlv1.Usage
 	fresh, total reading
@@ -79,12 +79,12 @@ type exchange struct {
 	next *pawlv1.ModelRequest
 	// offered are the tools that the model may call.
 	offered []*pawlv1.ToolSpec
-	// last is the step of the last answer, round the round to request.
+	// last is the step of the last answer. round is the next round to request.
 	last  uint32
 	round int32
 }
 
-// exchange reads the data of a turn.
+// exchange returns the exchange for a turn, from the data of the turn.
 func (e *Executor) exchange(t *pawl.Turn) (*exchange, error) {
 	x := &exchange{turn: t, view: t.Assignment.GetTurn(), slots: map[string]*pawlv1.ArtifactSlot{}}
 	var s settings
@@ -120,7 +120,7 @@ func (e *Executor) exchange(t *pawl.Turn) (*exchange, error) {
 	return x, x.first(&s, &own)
 }
 
-// first makes the request of the first round.
+// first sets the request of the first round.
 func (x *exchange) first(s *settings, own *override) error {
 	tools, err := json.Marshal(x.tools())
 	if err != nil {
@@ -177,7 +177,7 @@ func message(role string, parts ...*pawlv1.Part) *pawlv1.Message {
 
 func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
 
-// streamText streams text to the readers of the run. A reader that misses it gets it from the record.
+// streamText streams text to the readers of the run. A reader that misses the stream gets the text from the record.
 func (x *exchange) streamText(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Output) }
 
 // streamThought streams the model's reasoning.
@@ -196,15 +196,14 @@ func inPieces(ctx context.Context, s string, to func(context.Context, string) er
 	}
 }
 
-// replay streams the text of a recorded answer again, because the streams of the execution that received the
-// answer are gone.
+// replay streams the text of a recorded answer again, because streams of the execution that received the answer have ended.
 func (x *exchange) replay(ctx context.Context, step *pawlv1.Step) {
 	for _, part := range step.GetModel().GetAnswer().GetParts() {
 		x.streamText(ctx, part.GetText())
 	}
 }
 
-// maxPiece bounds a piece of output, in bytes, as in the contract.
+// maxPiece bounds a piece of output, in bytes, as the contract does.
 const maxPiece = 64 << 10
 
 // tools returns the tools that the request offers to the model.
@@ -215,7 +214,7 @@ func (x *exchange) tools() []model.Tool {
 	}
 	if len(x.view.GetAllowedEvents()) > 0 {
 		x.exitTool = free(defaultExitTool, tools)
-		schema, _ := json.Marshal(x.exitToolSchema()) // of texts
+		schema, _ := json.Marshal(x.exitToolSchema()) // a value made of texts can always be encoded
 		tools = append(tools, model.Tool{Name: x.exitTool, Description: "Ends this state. Choose the event that says how it went.", Parameters: schema})
 	}
 	if x.chat {
@@ -229,7 +228,7 @@ func (x *exchange) tools() []model.Tool {
 
 const askSchema = `{"type":"object","properties":{"question":{"type":"string","minLength":1}},"required":["question"],"additionalProperties":false}`
 
-// free returns a name that no tool has.
+// free returns a name that no tool has. It begins with the given name.
 func free(name string, tools []model.Tool) string {
 	for slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == name }) {
 		name += "_"

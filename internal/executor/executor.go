@@ -15,39 +15,39 @@ import (
 	"github.com/pawl-dev/pawl/internal/model"
 )
 
-// Config is what an executor needs.
+// Config configures an [Executor].
 type Config struct {
 	// Conn is the connection to the sidecar, with the rights of the sidecar's own executor. Required.
 	Conn grpc.ClientConnInterface
-	// ID is its name among workers and in records; a new worker with the same name replaces it. Default
+	// ID is the name of the executor among workers and in records. A new worker with the same name replaces the executor. Default
 	// [WorkerID].
 	ID string
-	// Namespace is the namespace of the runs that it executes.
+	// Namespace is the namespace of the runs whose turns are executed.
 	Namespace string
-	// Models are the endpoints. A turn calls the model that its pack names, else the first one that its
-	// prompt has overrides for, else the first of all. Required.
+	// Models are the endpoints. A turn calls the model that its pack names. If the pack names none, it calls the first endpoint for whose
+	// model its prompt has overrides, else the first endpoint. Required.
 	Models *model.Table
-	// Turns bounds the turns executed at once.
+	// Turns bounds the turns that are executed at once.
 	Turns int
-	// Grace bounds how long Run completes its turns after its context ended.
+	// Grace bounds the time that Run takes to complete its turns after its context has ended.
 	Grace time.Duration
-	// OnError is called with the errors of failed executions.
+	// OnError is called with the error of each failed execution.
 	OnError func(error)
 }
 
-// Executor executes turns. Use [New].
+// Executor executes turns inside the sidecar. Use [New] to make one.
 type Executor struct {
 	cfg    Config
 	runs   pawlv1.RunServiceClient
 	worker *pawl.Worker
-	// warned are the libraries with rebuilt messages that were reported, by name and version.
+	// warned are the libraries for which warnOf has already reported rebuilt messages, by name and version.
 	warned sync.Map
 }
 
-// WorkerID is the name of the executor of a sidecar that does not share its store.
+// WorkerID is the name of the executor in a sidecar that does not share its store.
 const WorkerID = "sidecar"
 
-// New makes an executor; [Executor.Run] connects it.
+// New returns an executor. [Executor.Run] connects it to the sidecar.
 func New(cfg Config) (*Executor, error) {
 	if cfg.Models == nil {
 		return nil, errors.New("executor: Models is required")
@@ -67,7 +67,7 @@ func New(cfg Config) (*Executor, error) {
 // Run executes turns until ctx ends.
 func (e *Executor) Run(ctx context.Context) error { return e.worker.Run(ctx) }
 
-// endpoint returns the model that a turn calls. A model that existed when the run began may be missing now.
+// endpoint returns the endpoint of the model that a turn calls. It returns an error if the endpoint was removed after the run began.
 func (e *Executor) endpoint(s *settings) (*model.Endpoint, error) {
 	all := e.cfg.Models.All()
 	if s.Model != "" {
@@ -119,7 +119,7 @@ func valueOf(done *pawl.Completion) pawl.Completion {
 	return *done
 }
 
-// round requests a round and, if no answer is recorded for it, calls the model.
+// round requests a round. If no answer is recorded for the round, it calls the model.
 func (e *Executor) round(ctx context.Context, x *exchange, round int32) (*pawlv1.Step, error) {
 	x.round = round
 	got, err := x.turn.RequestModel(ctx, round, x.next, x.bound())

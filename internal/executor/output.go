@@ -20,7 +20,7 @@ type output struct {
 	compiled *jsonschema.Schema
 }
 
-// outputOf compiles a schema, which was checked with the pack; nil = there is none.
+// outputOf compiles a schema, which was checked when the pack was registered. It returns nil if there is no schema.
 func outputOf(raw json.RawMessage) (*output, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -43,17 +43,17 @@ func outputOf(raw json.RawMessage) (*output, error) {
 	return &output{raw: raw, compiled: compiled}, nil
 }
 
-// noLoader refuses references that leave the schema.
+// noLoader refuses references to other documents than the schema itself.
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// maxMisfit bounds the message to a model about an invalid value, in bytes.
+// maxMisfit bounds the message that tells a model why a value is invalid, in bytes.
 const maxMisfit = 2 << 10
 
-// part returns a model's output as a part, or an error that says why it does not match the schema.
+// part returns the output of a model as a part. If the output does not match the schema, the error says why.
 func (o *output) part(given string) (*pawlv1.Part, error) {
 	given = strings.TrimSpace(given)
 	value, err := strictjson.Value([]byte(given))
@@ -64,19 +64,20 @@ func (o *output) part(given string) (*pawlv1.Part, error) {
 		return nil, fmt.Errorf("checking it takes more than %d applications of its schema", cost.MaxApplications)
 	}
 	if err := o.compiled.Validate(value); err != nil {
-		_, why, _ := strings.Cut(err.Error(), "\n") // the first line names the schema's document
+		_, why, _ := strings.Cut(err.Error(), "\n") // the first line only names the document of the schema
 		return nil, errors.New(strings.ToValidUTF8(why[:min(len(why), maxMisfit)], ""))
 	}
 	return &pawlv1.Part{Content: &pawlv1.Part_Json{Json: given}}, nil
 }
 
-// format returns the response format for the provider, if the output is the answer itself.
+// format returns the response format for the provider. It is used if the output is the answer itself.
 func (o *output) format() json.RawMessage {
-	raw, _ := json.Marshal(object{"type": "json_schema", "json_schema": object{"name": "output", "schema": o.raw}}) // of JSON that was read
+	// valid JSON can always be encoded
+	raw, _ := json.Marshal(object{"type": "json_schema", "json_schema": object{"name": "output", "schema": o.raw}})
 	return raw
 }
 
-// within puts the schema into the schema of the function that leaves the state. Its internal references stay
+// within puts the schema of the output into the schema of the function that leaves the state. The internal references of the schema stay
 // valid.
 func (o *output) within(schema object) {
 	properties, _ := schema["properties"].(object)
@@ -93,8 +94,8 @@ func (o *output) within(schema object) {
 	}
 }
 
-// answered takes a text as the output. It returns nil if the output is invalid; then the next request says
-// why.
+// answered uses the text of the answer as the output. If the text is not valid as output, it returns nil, and the next request tells the
+// model why.
 func (x *exchange) answered(answer *pawlv1.ModelAnswer, done *pawl.Completion) *pawl.Completion {
 	if x.output == nil {
 		done.Output = answer.GetParts()

@@ -27,31 +27,28 @@ const (
 	CodeNoAnswer     = "NO_ANSWER"
 )
 
-// Request is the request to a model as it is recorded.
+// Request is a request to a model, as it is recorded.
 type Request struct {
 	System string
 	Tools  []Tool
-	// Parameters are by the pack's names; tool_choice is one of them.
+	// Parameters are the pack's parameters by name, including tool_choice.
 	Parameters map[string]json.RawMessage
 	Messages   []*pawlv1.Message
-	// MaxTokens bounds the tokens of the answer and is sent to the endpoint; 0 = the endpoint's own default,
-	// if it has one.
+	// MaxTokens bounds the tokens of the answer. It is sent to the endpoint; 0 = the endpoint's own default, if it has one.
 	MaxTokens int64
 	// MaxAnswer bounds the answer, in bytes of its texts; 0 = no bound.
 	MaxAnswer int64
-	// Round is the requested round of the turn, from 1. It is part of the ids that are made for calls without
-	// one.
+	// Round is the number of the request in the turn, from 1. It is part of the ids that are made for calls without an id.
 	Round int32
-	// OnThought is called with the model's reasoning as it arrives; nil = it is dropped.
+	// OnThought is called with the model's reasoning as it arrives. If it is nil, the reasoning is dropped.
 	OnThought func(string)
-	// OnProviderLimits is called with the rate limits that the provider reports, before the call returns; nil
-	// = not called.
+	// OnProviderLimits is called with the rate limits that the provider reports, before Ask returns. If it is nil, it is not called.
 	OnProviderLimits func(*pawlv1.ProviderLimits)
 
 	names *names
 }
 
-// wired returns the names of its tools in the form that endpoints accept.
+// wired returns the names of the request's tools in the form that endpoints accept.
 func (r *Request) wired() names {
 	if r.names == nil {
 		n := namesOf(r.Tools)
@@ -70,18 +67,17 @@ type Tool struct {
 // Failure is the error of a failed call.
 type Failure struct {
 	Code, Message string
-	// Final means that no further attempt can help.
+	// Final means that no further attempt is useful.
 	Final bool
-	// RetryAfter is the pause that the endpoint asks for; 0 = none given.
+	// RetryAfter is the pause that the endpoint requests; 0 = none.
 	RetryAfter time.Duration
 }
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// Ask makes one call. onText receives the text as it arrives. The usage is returned also for a failed call,
-// as far as the endpoint reported it: it is marked as estimated if it may be incomplete, and nil if the
-// endpoint did not work on the call. The error is a [*Failure], or that of the context if the context has
-// ended.
+// Ask makes one call of the model. It calls onText with the text as it arrives. It returns the usage that the endpoint reported, also for
+// a failed call. The usage is marked as estimated if it may be incomplete, and it is nil if the endpoint did not process the call. The
+// error is a [*Failure], or the error of the context if the context has ended.
 func (e *Endpoint) Ask(ctx context.Context, req *Request, onText func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
 	call, cancel := context.WithTimeoutCause(ctx, e.Timeout, errTimeout)
 	defer cancel()
@@ -105,7 +101,7 @@ func (e *Endpoint) Ask(ctx context.Context, req *Request, onText func(string)) (
 	if errors.Is(context.Cause(call), errTimeout) {
 		err = &Failure{Code: CodeTimeout, Message: fmt.Sprintf("model %s: no whole answer in %s", e.Name, e.Timeout)}
 		if usage == nil {
-			usage = unheard() // the endpoint may still be working on it
+			usage = unheard() // the endpoint may still be processing the call
 		}
 	}
 	return nil, usage, e.failure(err)
@@ -113,7 +109,7 @@ func (e *Endpoint) Ask(ctx context.Context, req *Request, onText func(string)) (
 
 var errTimeout = errors.New("the call took too long")
 
-// failure turns any error into a failure that does not contain the key.
+// failure converts any error to a Failure whose text does not contain the key.
 func (e *Endpoint) failure(err error) *Failure {
 	f, ok := errors.AsType[*Failure](err)
 	if !ok {
@@ -132,13 +128,13 @@ func (e *Endpoint) failure(err error) *Failure {
 	return f
 }
 
-// byteBudget counts an answer's bytes.
+// byteBudget counts the bytes of an answer.
 type byteBudget struct {
 	name        string
 	limit, used int64
 }
 
-// take counts bytes of an answer; it returns an error if there are too many.
+// take counts the bytes of texts. It returns an error if the answer has too many bytes.
 func (r *byteBudget) take(texts ...string) error {
 	for _, text := range texts {
 		r.used += int64(len(text))

@@ -12,7 +12,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// object is a JSON object to be sent.
+// object is a JSON object that is sent to an endpoint.
 type object = map[string]any
 
 // chatParameters are the pack's parameters that chat completions accept under the same names.
@@ -20,7 +20,7 @@ var chatParameters = []string{
 	"temperature", "top_p", chatLimit, "seed", "stop", "frequency_penalty", "presence_penalty", "reasoning_effort", "response_format", "tool_choice",
 }
 
-// askChat calls an endpoint of chat completions.
+// askChat calls an endpoint that has the form of chat completions.
 func (e *Endpoint) askChat(ctx context.Context, req *Request, tell *streamWriter) (*reply, *pawlv1.Usage, error) {
 	events, err := e.beginChat(ctx, req)
 	if err != nil {
@@ -39,16 +39,15 @@ func (e *Endpoint) askChat(ctx context.Context, req *Request, tell *streamWriter
 	if events.err != nil {
 		return nil, take.usage, events.err
 	}
-	// An endpoint that sends the end of the stream has sent the whole answer, with a finish reason or without
-	// one.
+	// An endpoint that sends the end of the stream has sent the whole answer, even if there is no finish reason.
 	if take.answer.GetFinishReason() == "" && !events.ended {
 		return nil, take.usage, e.cut()
 	}
 	return take.whole(req), take.usage, nil
 }
 
-// beginChat sends a request. If the endpoint asks for the other name of the answer's bound, beginChat sends
-// the request again; a refused request is not executed.
+// beginChat sends a request. If the endpoint asks for the other name of the answer's bound, beginChat sends the request again. This is
+// safe because the endpoint does not execute a refused request.
 func (e *Endpoint) beginChat(ctx context.Context, req *Request) (*eventStream, error) {
 	name := e.limitName()
 	events, err := e.sendChat(ctx, req, name)
@@ -73,7 +72,7 @@ func (e *Endpoint) sendChat(ctx context.Context, req *Request, limit string) (*e
 	return e.ask(ctx, req, "chat/completions", header, body)
 }
 
-// chatBody returns the request in the form of chat completions; limit is the name of the answer's bound.
+// chatBody returns the request in the form of chat completions. limit is the name of the parameter that bounds the answer.
 func (e *Endpoint) chatBody(req *Request, limit string) ([]byte, error) {
 	body := object{"model": e.Model, "stream": true, "stream_options": object{"include_usage": true}}
 	for name, value := range req.Parameters {
@@ -124,7 +123,7 @@ func (e *Endpoint) unknownParameter(name string, known []string) error {
 	}
 }
 
-// anything is the schema of a tool that declares none.
+// anything is the schema for a tool that declares no schema.
 var anything = json.RawMessage(`{"type":"object","properties":{}}`)
 
 func chatTools(req *Request) (out []any) {
@@ -144,7 +143,7 @@ func (t *Tool) schema() json.RawMessage {
 	return t.Parameters
 }
 
-// chatMessage returns a message in the form of chat completions; nil = it is empty, which endpoints refuse.
+// chatMessage returns a message in the form of chat completions. It returns nil for an empty message, which endpoints refuse.
 func chatMessage(m *pawlv1.Message, wired names) (any, error) {
 	if raw := recorded(Chat, m); raw != nil && m.GetRole() == "assistant" {
 		return raw, nil
@@ -185,7 +184,7 @@ func chatCallOf(id, name, arguments string) object {
 	return object{"id": id, "type": "function", "function": object{"name": name, "arguments": arguments}}
 }
 
-// chatContent returns a text if all parts are texts, else a list.
+// chatContent returns the content of a message: a text if all parts are texts, else a list.
 func chatContent(m *pawlv1.Message) (any, error) {
 	text, err := textsOf(m)
 	if err == nil {
@@ -205,7 +204,7 @@ func chatContent(m *pawlv1.Message) (any, error) {
 // audioForms are the audio formats that chat completions accept.
 var audioForms = map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
-// chatPart returns a part in the form of chat completions; nil = there is no form for it.
+// chatPart returns a part in the form of chat completions. It returns nil if this form has no such part.
 func chatPart(p *pawlv1.Part) object {
 	if text, ok := textOf(p); ok {
 		return object{"type": "text", "text": text}

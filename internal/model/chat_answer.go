@@ -12,27 +12,27 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// reply is a complete answer.
+// reply is a complete answer of an endpoint.
 type reply struct {
 	rawAnswer
 	answer *pawlv1.ModelAnswer
-	// seal makes the message in the endpoint's form from the normalized texts and calls.
+	// seal returns the message in the endpoint's form, from the normalized texts and calls.
 	seal func(texts []string, calls []*pawlv1.ModelCall, wired names) any
 }
 
-// chatAnswer collects an answer from its pieces.
+// chatAnswer collects an answer of chat completions from its pieces.
 type chatAnswer struct {
 	byteBudget
 	stream  *streamWriter
 	answer  pawlv1.ModelAnswer
 	usage   *pawlv1.Usage
 	content []*contentPart
-	// listed means that the content came as a list of parts.
+	// listed reports whether the content arrived as a list of parts.
 	listed  bool
 	refusal strings.Builder
-	// kept are other fields of the endpoint that it needs back in the next request.
+	// kept are further fields of the message that the endpoint needs in the next request.
 	kept map[string]*keptField
-	// open are the calls to which pieces belong, by their index; calls are all of them.
+	// open are the calls that further pieces may belong to, by their index. calls are all calls.
 	open  map[int64]*chatCall
 	calls []*chatCall
 }
@@ -50,15 +50,14 @@ type chatCall struct {
 	extra     map[string]json.RawMessage
 }
 
-// keptFields are the message fields that endpoints need back. Other fields must not be sent back: OpenAI, for
-// example, refuses its own annotations.
+// keptFields are the message fields that endpoints need in the next request. Other fields must not be sent back: OpenAI, for example,
+// refuses its own annotations.
 var keptFields = []string{"reasoning_content", "reasoning", "reasoning_details", "extra_content", "thinking_blocks", "provider_specific_fields", "thought_signature", "reasoning_opaque"}
 
-// thoughts are the fields with the model's reasoning as text.
+// thoughts are the fields that contain the model's reasoning as text.
 var thoughts = []string{"reasoning_content", "reasoning"}
 
-// keptField collects one of these fields from its pieces: texts are joined, lists are joined, and of other
-// values the last one counts.
+// keptField collects one of the keptFields from its pieces. Texts and lists are joined. For other values the last piece is the value.
 type keptField struct {
 	text strings.Builder
 	list []json.RawMessage
@@ -126,7 +125,7 @@ func (a *chatAnswer) chunk(c gjson.Result) error {
 	return nil
 }
 
-// keep collects the other fields of a piece. Some endpoints send the same reasoning under two names.
+// keep collects the keptFields of a piece. Some endpoints send the same reasoning under two names.
 func (a *chatAnswer) keep(delta gjson.Result) error {
 	thought := false
 	for _, name := range keptFields {
@@ -152,7 +151,7 @@ func (a *chatAnswer) keep(delta gjson.Result) error {
 	return nil
 }
 
-// contents takes the content of a piece: a text, or a list of parts.
+// contents adds the content of a piece, which is a text or a list of parts.
 func (a *chatAnswer) contents(v gjson.Result) error {
 	if !v.IsArray() {
 		return a.text(textIn(v), false)
@@ -173,7 +172,7 @@ func (a *chatAnswer) contents(v gjson.Result) error {
 	return nil
 }
 
-// textsIn returns the text of a value: the value itself, or the texts of a list of parts.
+// textsIn returns the text of a value. The value is a text, or a list of parts with texts.
 func textsIn(v gjson.Result) string {
 	if !v.IsArray() {
 		return textIn(v)
@@ -201,7 +200,7 @@ func (a *chatAnswer) text(s string, thinking bool) error {
 	return a.take(s)
 }
 
-// call takes a piece of a tool call.
+// call adds a piece of a tool call.
 func (a *chatAnswer) call(piece gjson.Result) error {
 	c, err := a.callOf(piece)
 	if err != nil {
@@ -230,9 +229,8 @@ func (a *chatAnswer) call(piece gjson.Result) error {
 	return a.take(written, name)
 }
 
-// callOf returns the call to which a piece belongs. A different id under the same index is a different call:
-// some endpoints give all calls the index 0, and some give none. Without an index and an id, a name begins
-// the next call.
+// callOf returns the call that a piece belongs to. A different id under the same index is a different call, because some endpoints give
+// all calls the index 0 and some give none. Without an index and an id, a name begins the next call.
 func (a *chatAnswer) callOf(piece gjson.Result) (*chatCall, error) {
 	at := piece.Get("index")
 	index, id := at.Int(), textAt(piece, "id")
@@ -272,7 +270,7 @@ func (a *chatAnswer) whole(req *Request) *reply {
 	return out
 }
 
-// seal returns the message in the form in which chat completions accept it back.
+// seal returns the message in the form in which it is sent back to chat completions.
 func (a *chatAnswer) seal(texts []string, calls []*pawlv1.ModelCall, wired names) any {
 	wire := object{"role": "assistant", "content": nil}
 	switch {
@@ -301,7 +299,7 @@ func (a *chatAnswer) seal(texts []string, calls []*pawlv1.ModelCall, wired names
 	return wire
 }
 
-// list returns the content as a list of parts, as it came.
+// list returns the content as the list of parts in which it arrived.
 func (a *chatAnswer) list(calls bool) any {
 	var out []any
 	for _, part := range a.content {

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// maxParts, maxCalls, maxFinish and maxTokens bound an answer and its usage, as in the contract. An
-	// answer that the contract refuses would be paid for and lost.
+	// maxParts, maxCalls, maxFinish and maxTokens bound an answer and its usage. They are the bounds of the contract: an answer that exceeds
+	// them would be refused after it was paid for.
 	maxParts  = 64
 	maxCalls  = 256
 	maxFinish = 128
 	maxTokens = 1_000_000_000_000
-	// maxName bounds names, as in the contract.
+	// maxName bounds names, in bytes, as the contract does.
 	maxName = 256
-	// hidden replaces the key in texts.
+	// hidden is the text that replaces the key in texts.
 	hidden = "[key]"
 )
 
-// hide removes the key from a text of an endpoint.
+// hide replaces the key in a text of an endpoint.
 func (e *Endpoint) hide(text string) string {
 	if e.Key == "" {
 		return text
@@ -29,12 +29,12 @@ func (e *Endpoint) hide(text string) string {
 	return strings.ReplaceAll(text, e.Key, hidden)
 }
 
-// clip returns the first part of a text, without a cut character at its end.
+// clip returns the beginning of a text, of at most limit bytes. It does not cut a character in two.
 func clip(text string, limit int) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
-// clean makes an answer that the contract accepts from what was read, without the key.
+// clean makes an answer that the contract accepts from the endpoint's reply. The answer does not contain the key.
 func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
 	if len(r.calls) > maxCalls {
 		return nil, tooManyCalls(e.Name)
@@ -68,8 +68,7 @@ func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
 	return a, r.fit(a, req.MaxAnswer, e.Name)
 }
 
-// fit shortens the answer to the limit. If necessary it drops the message in the endpoint's form, which is
-// then rebuilt from the parts.
+// fit shortens the answer to the limit. If needed it drops the message in the endpoint's form, which can be built again from the parts.
 func (r *reply) fit(a *pawlv1.ModelAnswer, limit int64, name string) error {
 	held := byteBudget{name: name, limit: limit}
 	for _, p := range a.GetParts() {
@@ -88,7 +87,7 @@ func tooManyCalls(name string) error {
 	return &Failure{Code: CodeTooLarge, Final: true, Message: fmt.Sprintf("model %s: the answer has more than %d tool calls", name, maxCalls)}
 }
 
-// joined limits text parts to the allowed number; the last one contains all that follow.
+// joined reduces text parts to the allowed number. The last part contains all texts that follow.
 func joined(parts []*pawlv1.Part) []*pawlv1.Part {
 	if len(parts) <= maxParts {
 		return parts
@@ -100,10 +99,10 @@ func joined(parts []*pawlv1.Part) []*pawlv1.Part {
 	return append(parts[:maxParts-1:maxParts-1], &pawlv1.Part{Content: &pawlv1.Part_Text{Text: rest.String()}})
 }
 
-// unheard returns the usage of a call for which the endpoint has not reported any yet.
+// unheard returns the usage of a call for which the endpoint has not reported any usage.
 func unheard() *pawlv1.Usage { return &pawlv1.Usage{Estimated: true} }
 
-// settled returns usage with values that the contract accepts, for any values of the endpoint.
+// settled returns usage that the contract accepts, whatever values the endpoint reported.
 func settled(u *pawlv1.Usage) *pawlv1.Usage {
 	if u == nil {
 		return nil
@@ -114,14 +113,14 @@ func settled(u *pawlv1.Usage) *pawlv1.Usage {
 	return u
 }
 
-// streamWriter passes text and reasoning on as they arrive, without the key. A last part that could be the
-// start of the key, or half of a character, is held until more text arrives.
+// streamWriter passes text and reasoning on as they arrive, without the key. It holds back the end of a piece that could be the start of
+// the key, or half of a character, until more text arrives.
 type streamWriter struct {
 	e             *Endpoint
 	text, thought flow
 }
 
-// flow is one of the two streams.
+// flow is one of the two streams: text or reasoning.
 type flow struct {
 	to         func(string)
 	held, half string
@@ -154,7 +153,7 @@ func (e *Endpoint) keyPrefixLen(text string) int {
 	return 0
 }
 
-// end passes on the held text.
+// end passes on the text that was held back.
 func (t *streamWriter) end() {
 	for _, f := range []*flow{&t.text, &t.thought} {
 		if held := f.held + wellFormed(f.half); held != "" && f.to != nil {

@@ -49,25 +49,24 @@ func (f Form) provider() string {
 	return "openai"
 }
 
-// Endpoint is an address and a name under which a model is called.
+// Endpoint is the address of a model, and the name under which the model is called.
 type Endpoint struct {
 	// Name is the name of the model in packs and records.
 	Name string
 	Form Form
-	// URL is the base URL, without the form's own path.
+	// URL is the base URL, without the path of the form.
 	URL string
-	// Model is the endpoint's name for the model.
+	// Model is the name of the model at the endpoint.
 	Model string
-	// Key is sent to the endpoint; "" = none.
+	// Key is the API key that is sent to the endpoint; "" = none.
 	Key string
 	// Timeout bounds one call.
 	Timeout time.Duration
-	// newer reports whether the endpoint has asked for the newer name of an answer's bound; nil = not
-	// remembered.
+	// newer reports whether the endpoint has asked for the newer name of an answer's bound. If it is nil, this is not remembered.
 	newer *atomic.Bool
 }
 
-// usualMaxTokens is the assumed bound of a chat answer if the pack sets none, the same as in every client.
+// usualMaxTokens is the bound of a chat answer, in tokens, that is assumed if the pack sets none. It is the same in every client.
 const usualMaxTokens = 4096
 
 // DefaultMaxTokens returns the assumed bound of an answer, in tokens, if the pack sets none.
@@ -80,9 +79,9 @@ func (e *Endpoint) DefaultMaxTokens() int64 {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
-// ParseEndpoint reads NAME=BASE_URL[#MODEL]: MODEL is the endpoint's name for the model; the default is NAME.
-// A scheme with the prefix "anthropic+" is an endpoint of Anthropic's form, one with "responses+" of OpenAI's
-// Responses. No error contains the URL, which may have a password.
+// ParseEndpoint reads NAME=BASE_URL[#MODEL]. MODEL is the name of the model at the endpoint, by default NAME. A scheme with the prefix
+// "anthropic+" means Anthropic's form, and "responses+" means OpenAI's Responses. No error contains the URL, because the URL may contain
+// a password.
 func ParseEndpoint(text string) (Endpoint, error) {
 	name, address, ok := strings.Cut(text, "=")
 	if !ok || !nameForm.MatchString(name) {
@@ -114,15 +113,15 @@ func ParseEndpoint(text string) (Endpoint, error) {
 	return e, nil
 }
 
-// keyChars match the characters of a name that are not allowed in a variable's name.
+// keyChars match the characters of a model's name that a variable name must not contain.
 var keyChars = regexp.MustCompile(`[^A-Z0-9]+`)
 
-// KeyVariable returns the environment variable with a model's key: for "gpt-5" it is PAWL_MODEL_KEY_GPT_5.
+// KeyVariable returns the name of the environment variable with a model's key. For "gpt-5" this is PAWL_MODEL_KEY_GPT_5.
 func KeyVariable(name string) string {
 	return "PAWL_MODEL_KEY_" + keyChars.ReplaceAllString(strings.ToUpper(name), "_")
 }
 
-// CheckKey returns the fault of a key, without repeating the key.
+// CheckKey returns an error if the key is not valid. The error does not contain the key.
 func CheckKey(key string) error {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("a key is printable ASCII without spaces")
@@ -130,15 +129,15 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// maxBodyBytes bounds what is read of one response.
+// maxBodyBytes bounds the bytes that are read of one response.
 const maxBodyBytes = 64 << 20
 
-// client returns a client that follows no redirect, because the key is only for the operator's endpoint.
+// client returns an HTTP client that follows no redirect, because the key must be sent only to the operator's endpoint.
 func (e *Endpoint) client(req *Request) *http.Client {
 	return &http.Client{Transport: bounded{e, req.OnProviderLimits}}
 }
 
-// bounded cuts bodies that are too long and refuses redirects.
+// bounded is a transport that cuts bodies that are too long and refuses redirects.
 type bounded struct {
 	e        *Endpoint
 	onLimits func(*pawlv1.ProviderLimits)
@@ -163,7 +162,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// noStream returns the failure for a response that is not an event stream, with its text.
+// noStream returns the failure for a response that is not an event stream. The failure contains the text of the response.
 func (b bounded) noStream(kind string, res *http.Response) *Failure {
 	f := &Failure{Code: CodeNoStream, Message: fmt.Sprintf("model %s: the endpoint answers with %s, want text/event-stream: is the base URL one of a model?", b.e.Name, kind)}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// Library is the name of this package's message forms in recorded answers; see ADR 0091.
+	// Library is the name of the message forms of this package in recorded answers; see ADR 0091.
 	Library = "pawl"
-	// LibraryVersion is the version of the forms.
+	// LibraryVersion is the version of the message forms.
 	LibraryVersion = "1"
 )
 
@@ -25,12 +25,12 @@ type envelope struct {
 	Message map[string]json.RawMessage `json:"message"`
 }
 
-// sealed returns a message of a form as it is recorded.
+// sealed returns a message of a form as the text that is recorded.
 func sealed(form Form, message any) string {
 	return string(plain(object{"library": Library, "version": LibraryVersion, "message": object{form.name(): message}}))
 }
 
-// plain writes JSON without escapes for HTML. It is for values made of texts and of JSON that was read.
+// plain encodes v as JSON without escapes for HTML. v must consist of texts and valid JSON, so that encoding cannot fail.
 func plain(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -39,7 +39,7 @@ func plain(v any) []byte {
 	return bytes.TrimRight(out.Bytes(), "\n")
 }
 
-// recorded returns the recorded message of a form, to be sent again unchanged; nil = there is none, and the
+// recorded returns the recorded message in the given form, so that it is sent again unchanged. It returns nil if there is none; then the
 // message is made from its readable parts.
 func recorded(form Form, m *pawlv1.Message) json.RawMessage {
 	text := m.GetProviderJson()
@@ -65,7 +65,7 @@ func recorded(form Form, m *pawlv1.Message) json.RawMessage {
 	return raw
 }
 
-// callIDs returns the ids of the calls in a message of a form.
+// callIDs returns the ids of the tool calls in a message of the form f.
 func (f Form) callIDs(message gjson.Result) (ids []string) {
 	list, kind, id := message.Get("tool_calls"), "function", "id"
 	switch f {
@@ -82,8 +82,8 @@ func (f Form) callIDs(message gjson.Result) (ids []string) {
 	return ids
 }
 
-// ForeignLibrary returns the library, with its version, that recorded a message in a form that this package
-// cannot read; the message is then rebuilt from its readable parts. "" = there is none.
+// ForeignLibrary returns the library, with its version, that recorded a message in a form that this package cannot read. This message is
+// rebuilt from its readable parts. It returns "" if the message is not of this kind.
 func ForeignLibrary(m *pawlv1.Message) string {
 	if m.GetProviderJson() == "" {
 		return ""

@@ -14,10 +14,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxErrorText bounds an endpoint's error text in a failure, in bytes.
+// maxErrorText bounds the error text of an endpoint in a failure, in bytes.
 const maxErrorText = 1 << 10
 
-// refused returns the failure for an HTTP status.
+// refused returns the failure for an HTTP status that is not a success.
 func (e *Endpoint) refused(status int, header http.Header, text string) *Failure {
 	f := &Failure{Code: "MODEL_" + strconv.Itoa(status), RetryAfter: retryAfter(header)}
 	f.Message = strings.TrimSpace(fmt.Sprintf("model %s: %d %s", e.Name, status, http.StatusText(status)))
@@ -36,19 +36,19 @@ func (e *Endpoint) refused(status int, header http.Header, text string) *Failure
 	return f
 }
 
-// final reports whether no further attempt helps after a status.
+// final reports whether no further attempt is useful after a status.
 func final(status int) bool {
 	return status < 500 && status != http.StatusRequestTimeout && status != http.StatusConflict && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 }
 
-// errorText returns an endpoint's error text for a failure. The key is removed before the text is cut,
-// because half a key would not be recognized.
+// errorText returns the error text of an endpoint, for a failure. The key is removed before the text is shortened, because a part of the
+// key would not be found.
 func (e *Endpoint) errorText(text string) string {
 	return clip(e.hideParts(e.hide(text)), maxErrorText)
 }
 
-// partOfKey is how many consecutive bytes of the key are removed from an endpoint's error: an error about an
-// invalid key often contains the first and last part of it.
+// partOfKey is the number of consecutive bytes of the key from which on they are removed from an error of an endpoint. An error about an
+// invalid key often contains the first and last part of the key.
 const partOfKey = 4
 
 // hideParts removes parts of the key from a text.
@@ -77,7 +77,7 @@ func (e *Endpoint) hideParts(text string) string {
 // longestWait is the longest pause that the contract allows.
 const longestWait = 24 * time.Hour
 
-// retryAfter reads the header, in milliseconds, seconds or as a date.
+// retryAfter returns the pause in the headers of a response. The pause is in milliseconds, in seconds or a date.
 func retryAfter(header http.Header) time.Duration {
 	if header == nil {
 		return 0
@@ -102,7 +102,7 @@ func wait(ns float64) time.Duration {
 	return time.Duration(min(ns, float64(longestWait)))
 }
 
-// cut returns the failure for a stream that ended before its answer was complete.
+// cut returns the failure for a stream that ended before the answer was complete.
 func (e *Endpoint) cut() *Failure {
 	return &Failure{Code: CodeCut, Message: "model " + e.Name + ": the stream ended in the midst of the answer"}
 }
@@ -112,7 +112,7 @@ func (e *Endpoint) broken(fault gjson.Result) *Failure {
 	return e.faulty(fault, &Failure{Code: CodeCut, Message: "model " + e.Name + ": the endpoint broke off its answer"})
 }
 
-// faulty returns f with the code of the error in a body, if that can be determined.
+// faulty returns f with the code of the error in a body, if the body has one.
 func (e *Endpoint) faulty(fault gjson.Result, f *Failure) *Failure {
 	f.Code, f.Final = classOf(fault, f.Code)
 	if f.Code == CodeUnauthorized {
@@ -124,7 +124,7 @@ func (e *Endpoint) faulty(fault gjson.Result, f *Failure) *Failure {
 	return f
 }
 
-// classes are words of an error's type or code, with their meaning.
+// classes maps words in the type or code of an error to the code of the failure.
 var classes = []struct {
 	word  string
 	code  string
@@ -136,8 +136,8 @@ var classes = []struct {
 	{"invalid_request", "MODEL_400", true}, {"invalid_argument", "MODEL_400", true}, {"context_length", "MODEL_400", true}, {"invalid_prompt", "MODEL_400", true},
 }
 
-// classOf returns the code of an error, and whether no further attempt can help. It uses the status in the
-// error, else its words.
+// classOf returns the code of an error, and whether no further attempt is useful. It uses the status in the error or, if there is none,
+// the words of the error.
 func classOf(fault gjson.Result, usual string) (code string, last bool) {
 	for _, name := range []string{"code", "status", "status_code"} {
 		switch status := int(fault.Get(name).Int()); {
@@ -160,8 +160,8 @@ func classOf(fault gjson.Result, usual string) (code string, last bool) {
 	return usual, false
 }
 
-// faultWords returns the error text of a body in any JSON structure; for an HTML page its title, or its first
-// words.
+// faultWords returns the error text of a body with any JSON structure. For an HTML page it returns the title, or the first words of the
+// page.
 func faultWords(body []byte) string {
 	if text := strings.TrimSpace(string(body)); strictjson.CheckLenient(body) != nil {
 		return firstWords(text)
@@ -172,7 +172,7 @@ func faultWords(body []byte) string {
 // wordsAt are the fields that may contain an error text, in order.
 var wordsAt = []string{"error", "message", "detail", "error_description", "msg", "title", "errors", "reason", "code", "type"}
 
-// maxWordsDepth bounds the depth at which an error text is searched.
+// maxWordsDepth bounds the depth in JSON at which an error text is searched.
 const maxWordsDepth = 6
 
 func wordsIn(v gjson.Result, depth int) string {

@@ -10,14 +10,14 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// limitHeaders are the headers with the remaining amount of a limit and its reset time: OpenAI's names, which
-// most endpoints use, then Anthropic's.
+// limitHeaders are the headers with the remaining amount of a limit and its reset time. The first names are OpenAI's, which most
+// endpoints use; the second are Anthropic's.
 var limitHeaders = []struct{ requests, requestsReset, tokens, tokensReset string }{
 	{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
 	{"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
 }
 
-// limitsOf reads the rate limits that a provider reports; nil = none.
+// limitsOf returns the rate limits that a provider reports in the headers of a response; nil = none.
 func limitsOf(header http.Header, now time.Time) *pawlv1.ProviderLimits {
 	for _, names := range limitHeaders {
 		out := &pawlv1.ProviderLimits{}
@@ -43,7 +43,7 @@ func leftOf(header http.Header, left, reset string, now time.Time) (*int64, *dur
 	return &n, durationpb.New(after)
 }
 
-// resetAfter reads a time: RFC 3339, "6m0s" or seconds.
+// resetAfter reads the time until a reset, as RFC 3339, as "6m0s" or in seconds.
 func resetAfter(text string, now time.Time) (time.Duration, bool) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return wait(float64(at.Sub(now))), true

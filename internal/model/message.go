@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// call is a tool call in a message, as it is recorded.
+// call is a recorded tool call in a message.
 type call struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
-	// Function has name and arguments in the messages of other executors.
+	// Function contains the name and the arguments in messages that other executors recorded.
 	Function *struct {
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
@@ -39,8 +39,8 @@ func callsOf(m *pawlv1.Message) ([]call, error) {
 	return calls, nil
 }
 
-// whole returns the conversation with an answer after every tool call. Endpoints refuse a call without an
-// answer, which exists if a state was left while its call was pending.
+// whole returns the conversation with an answer after every tool call. Endpoints refuse a call without an answer. A call has no answer if
+// the run left the state while the call was pending.
 func whole(messages []*pawlv1.Message) ([]*pawlv1.Message, error) {
 	var out []*pawlv1.Message
 	for i, m := range messages {
@@ -61,8 +61,8 @@ func whole(messages []*pawlv1.Message) ([]*pawlv1.Message, error) {
 	return out, nil
 }
 
-// unanswered returns the ids of the last message's calls without an answer. If messages of role tool follow
-// the calls, they count as answers.
+// unanswered returns the ids of the calls in the last message with calls that have no answer. Messages with the role tool that follow it
+// count as answers.
 func unanswered(messages []*pawlv1.Message) ([]string, error) {
 	var answered []string
 	for _, m := range slices.Backward(messages) {
@@ -88,7 +88,7 @@ func mediaOf(p *pawlv1.Part) string {
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// textOf returns a part as text; false = it is not a text.
+// textOf returns a part as text. It returns false if the part is not a text.
 func textOf(p *pawlv1.Part) (string, bool) {
 	switch c := p.GetContent().(type) {
 	case *pawlv1.Part_Text:
@@ -99,7 +99,7 @@ func textOf(p *pawlv1.Part) (string, bool) {
 	return "", false
 }
 
-// textsOf returns the text of all parts; a part that is not a text is an error with its name.
+// textsOf returns the text of all parts. If a part is not a text, the error names the part.
 func textsOf(m *pawlv1.Message) (string, error) {
 	var texts []string
 	for i, p := range m.GetParts() {
@@ -112,7 +112,7 @@ func textsOf(m *pawlv1.Message) (string, error) {
 	return strings.Join(texts, "\n"), nil
 }
 
-// unsupported returns the error for a part that the endpoint cannot take.
+// unsupported returns the error for a part that the endpoint does not accept.
 func unsupported(m *pawlv1.Message, i int) error {
 	p := m.GetParts()[i]
 	what := "data"
@@ -131,7 +131,7 @@ func unsupported(m *pawlv1.Message, i int) error {
 
 func encoded(p *pawlv1.Part) string { return base64.StdEncoding.EncodeToString(p.GetData()) }
 
-// fetchable returns a URI that an endpoint can fetch; "" = the part has none.
+// fetchable returns the URI of a part if an endpoint can fetch it, else "".
 func fetchable(p *pawlv1.Part) string {
 	if uri := p.GetUri(); strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://") || strings.HasPrefix(uri, "data:") {
 		return uri

@@ -19,13 +19,13 @@ import (
 // messagesParameters are the pack's parameters that Anthropic's messages accept.
 var messagesParameters = []string{"temperature", "top_p", "top_k", "max_tokens", "stop", "thinking", "tool_choice", "response_format"}
 
-// defaultMaxTokens is sent if a pack sets no bound, because the endpoint requires one.
+// defaultMaxTokens bounds an answer if the pack sets no bound, because the endpoint requires one.
 const defaultMaxTokens = 8192
 
 // messagesVersion is the version of Anthropic's API that is used.
 const messagesVersion = "2023-06-01"
 
-// askMessages calls an endpoint of Anthropic's messages.
+// askMessages calls an endpoint that has the form of Anthropic's messages.
 func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *streamWriter) (*reply, *pawlv1.Usage, error) {
 	body, err := e.messagesBody(req)
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *streamWr
 	return take.whole(req), take.usage, nil
 }
 
-// messagesAnswer collects an answer from its pieces.
+// messagesAnswer collects an answer of Anthropic's messages from its pieces.
 type messagesAnswer struct {
 	byteBudget
 	stream  *streamWriter
@@ -71,7 +71,7 @@ type messagesAnswer struct {
 // block is a content block: a text, a tool call or reasoning.
 type block struct {
 	kind, id, name string
-	// raw is the block as it began, if it is kept unchanged.
+	// raw is the content with which the block began, if the block is kept unchanged.
 	raw             json.RawMessage
 	text, signature strings.Builder
 }
@@ -79,7 +79,7 @@ type block struct {
 // maxBlocks bounds the blocks of an answer.
 const maxBlocks = 1024
 
-// event takes one event. The number of output tokens comes with the end.
+// event applies one event. The number of output tokens arrives with the last events.
 func (a *messagesAnswer) event(ev gjson.Result) error {
 	switch textAt(ev, "type") {
 	case "message_start":
@@ -105,7 +105,7 @@ func (a *messagesAnswer) event(ev gjson.Result) error {
 	return nil
 }
 
-// read takes the count of input tokens.
+// read reads the number of input tokens.
 func (a *messagesAnswer) read(u gjson.Result) {
 	a.usage.CachedTokens = u.Get("cache_read_input_tokens").Int()
 	a.usage.InputTokens = u.Get("input_tokens").Int() + a.usage.GetCachedTokens() + u.Get("cache_creation_input_tokens").Int()
@@ -167,8 +167,7 @@ func (a *messagesAnswer) whole(req *Request) *reply {
 	return out
 }
 
-// seal returns the message in the form in which it is sent back: reasoning blocks and unknown blocks are
-// unchanged.
+// seal returns the message in the form in which it is sent back. Reasoning blocks and unknown blocks are unchanged.
 func (a *messagesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names) any {
 	content := []any{}
 	n := 0
@@ -190,7 +189,7 @@ func (a *messagesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names
 	return object{"role": "assistant", "content": content}
 }
 
-// whole returns a block of an unknown kind, with the input that came in pieces.
+// whole returns a block of an unknown kind, with the input that arrived in pieces.
 func (b *block) whole(input string) any {
 	if _, err := strictjson.Object([]byte(input)); err != nil {
 		return b.raw
@@ -207,7 +206,7 @@ func toolUse(id, name, arguments string) object {
 	return object{"type": "tool_use", "id": wireID(id), "name": name, "input": json.RawMessage(arguments)}
 }
 
-// arguments returns the joined pieces of the input, or the input with which the block began.
+// arguments returns the joined pieces of the input. If there are none, it returns the input with which the block began.
 func (b *block) arguments() string {
 	if b.text.Len() == 0 {
 		if input := seen(b.raw).Get("input"); input.Exists() {
@@ -277,7 +276,7 @@ func messagesFormat(value json.RawMessage) any {
 	return value
 }
 
-// listed returns a value as a list.
+// listed returns a list with the value as its only element, or the value if it is a list.
 func listed(value json.RawMessage) json.RawMessage {
 	if v := bytes.TrimSpace(value); len(v) > 0 && v[0] != '[' {
 		return json.RawMessage("[" + string(v) + "]")
@@ -308,7 +307,7 @@ func messagesTools(req *Request) (out []any) {
 	return out
 }
 
-// addMessage adds a message. Neighbours of one role become one message, as the endpoint requires. A recorded
+// addMessage adds a message. Consecutive messages with the same role become one message, because the endpoint requires this. A recorded
 // message is sent unchanged.
 func addMessage(wire []object, m *pawlv1.Message, wired names) ([]object, error) {
 	role, content, err := messagesContent(m, wired)
@@ -357,7 +356,7 @@ func messagesContent(m *pawlv1.Message, wired names) (role string, content []any
 	return m.GetRole(), content, err
 }
 
-// messagesPart returns a part in the form of Anthropic's messages; nil = there is no form for it.
+// messagesPart returns a part in the form of Anthropic's messages. It returns nil if this form has no such part.
 func messagesPart(p *pawlv1.Part) object {
 	if text, ok := textOf(p); ok {
 		return object{"type": "text", "text": text}

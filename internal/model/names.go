@@ -10,16 +10,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Providers allow only these characters in names of tools, and Anthropic in ids of calls.
+// The characters that providers allow in names of tools, and that Anthropic allows in ids of calls.
 var (
 	wireName    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	notWireName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 )
 
-// names maps the tools' names to the names for an endpoint, in both directions.
+// names maps the names of the tools to the names that an endpoint gets, and back.
 type names struct{ out, in map[string]string }
 
-// namesOf gives each tool a name that endpoints accept: its own if it is valid.
+// namesOf gives each tool a name that endpoints accept. This is its own name if that is valid.
 func namesOf(tools []Tool) names {
 	n := names{out: map[string]string{}, in: map[string]string{}}
 	for _, t := range tools {
@@ -45,7 +45,7 @@ func wiredName(name string) string {
 	return fmt.Sprintf("%.64s", notWireName.ReplaceAllString(name, "_"))
 }
 
-// toWire returns a name as the request has it.
+// toWire returns the name that the endpoint gets for a tool.
 func (n names) toWire(name string) string {
 	if out := n.out[name]; out != "" {
 		return out
@@ -56,7 +56,7 @@ func (n names) toWire(name string) string {
 	return wiredName(name)
 }
 
-// fromWire returns a name as the pack has it.
+// fromWire returns the name that the tool has in the pack.
 func (n names) fromWire(name string) string {
 	if in := n.in[name]; in != "" {
 		return in
@@ -64,8 +64,7 @@ func (n names) fromWire(name string) string {
 	return name
 }
 
-// wireID returns a call id that the endpoint accepts: ids of other endpoints may be longer or have other
-// characters.
+// wireID returns a call id that the endpoint accepts. Ids of other endpoints may be longer or contain other characters.
 func wireID(id string) string {
 	if wireName.MatchString(id) {
 		return id
@@ -74,7 +73,7 @@ func wireID(id string) string {
 	return "call_" + hex.EncodeToString(sum[:16])
 }
 
-// choice returns a tool_choice with the names for the endpoint.
+// choice returns a tool_choice that contains the names for the endpoint.
 func (n names) choice(value json.RawMessage) json.RawMessage {
 	v := seen(value)
 	for _, path := range []string{"function.name", "name"} {

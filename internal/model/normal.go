@@ -8,18 +8,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// rawAnswer is an endpoint's answer, joined from its pieces.
+// rawAnswer is the answer of an endpoint, joined from its pieces.
 type rawAnswer struct {
 	texts   []string
 	calls   []rawCall
 	refusal string
 }
 
-// rawCall is a call as the endpoint sent it: each of the texts may be missing.
+// rawCall is a tool call as the endpoint sent it. Each of the texts may be empty.
 type rawCall struct{ id, name, arguments string }
 
-// normal returns the normalized answer for the record (ADR 0087); false = it is empty and not an answer.
-// round is the turn's round, known the ids of the calls in the conversation. It is a pure function.
+// normal returns the normalized answer for the record (ADR 0087). It returns false if the answer is empty. round is the round of the
+// turn, and known are the ids of the calls in the conversation. normal is a pure function.
 func normal(s rawAnswer, round int32, known map[string]bool) (texts []string, calls []*pawlv1.ModelCall, ok bool) {
 	taken := make(map[string]bool, len(known)+len(s.calls))
 	for id := range known {
@@ -41,15 +41,15 @@ func normal(s rawAnswer, round int32, known map[string]bool) (texts []string, ca
 	return texts, calls, spoken || len(calls) > 0 || strings.TrimSpace(s.refusal) != ""
 }
 
-// keepsText reports whether a text is kept in an answer with or without calls.
+// keepsText reports whether a text is kept. It depends on whether the answer has calls.
 func keepsText(text string, calls bool) bool {
 	return text != "" && !(calls && strings.TrimSpace(text) == "")
 }
 
-// maxID bounds the id of a call, in bytes, as in the contract.
+// maxID bounds the id of a call, in bytes, as the contract does.
 const maxID = 4096
 
-// freeID returns the provider's id if it is valid and unique, else a generated one.
+// freeID returns the provider's id if it is valid and unique, else an id that is made from the round and the index.
 func freeID(id string, round int32, index int, taken map[string]bool) string {
 	if id != "" && len(id) <= maxID && !taken[id] {
 		return id
@@ -62,7 +62,7 @@ func freeID(id string, round int32, index int, taken map[string]bool) string {
 	return id
 }
 
-// normalArguments returns the text of a JSON object, and the model's text if that is not one.
+// normalArguments returns the arguments as a JSON object. If the model wrote something else, broken is the text that it wrote.
 func normalArguments(written string) (arguments, broken string) {
 	written = wellFormed(written)
 	text := strings.TrimSpace(written)

@@ -15,7 +15,7 @@ import (
 // responsesParameters are the pack's parameters that OpenAI's Responses accept.
 var responsesParameters = []string{"temperature", "top_p", "max_tokens", "reasoning_effort", "response_format", "tool_choice"}
 
-// askResponses calls an endpoint of OpenAI's Responses.
+// askResponses calls an endpoint that has the form of OpenAI's Responses.
 func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *streamWriter) (*reply, *pawlv1.Usage, error) {
 	body, err := e.responsesBody(req)
 	if err != nil {
@@ -48,7 +48,7 @@ func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *streamW
 	return take.whole(req), take.usage, nil
 }
 
-// responsesAnswer collects an answer from its events.
+// responsesAnswer collects an answer of Responses from its events.
 type responsesAnswer struct {
 	byteBudget
 	stream *streamWriter
@@ -58,7 +58,7 @@ type responsesAnswer struct {
 	over   bool
 }
 
-// event takes one event; fault is the error in it, if there is one.
+// event applies one event. If the event contains an error, it returns the error and true.
 func (a *responsesAnswer) event(ev gjson.Result) (fault gjson.Result, failed bool) {
 	response := ev.Get("response")
 	switch textAt(ev, "type") {
@@ -101,7 +101,7 @@ func (a *responsesAnswer) counted(response gjson.Result) {
 	}
 }
 
-// end takes the final response.
+// end applies the final response.
 func (a *responsesAnswer) end(response gjson.Result) {
 	a.over = true
 	a.counted(response)
@@ -147,9 +147,8 @@ func (a *responsesAnswer) whole(req *Request) *reply {
 	return out
 }
 
-// seal returns the answer as the list of items that is sent back. The provider stores no data, so items
-// cannot be referenced by id: reasoning is sent back with its encrypted content, and reasoning without that
-// content is left out.
+// seal returns the answer as the list of items that is sent back. The provider stores no data, so items cannot be referenced by id.
+// Reasoning is sent back with its encrypted content; reasoning without that content is left out.
 func (a *responsesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names) any {
 	items := []any{}
 	n := 0
@@ -171,7 +170,7 @@ func (a *responsesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired name
 	return items
 }
 
-// messageContent returns the content of a message for sending it back; nil = it is empty.
+// messageContent returns the content of a message in the form in which it is sent back. It returns nil if the content is empty.
 func messageContent(item gjson.Result, calls bool) (content []any) {
 	for _, part := range item.Get("content").Array() {
 		if text := wellFormed(textAt(part, "text")); keepsText(text, calls) {
@@ -317,7 +316,7 @@ func responsesContent(m *pawlv1.Message) (content []any, err error) {
 	return content, nil
 }
 
-// responsesPart returns a part other than text in the form of Responses; nil = there is no form for it.
+// responsesPart returns a part that is not a text in the form of Responses. It returns nil if this form has no such part.
 func responsesPart(p *pawlv1.Part) object {
 	part := chatPart(p)
 	switch part["type"] {

@@ -14,13 +14,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxFaultBytes bounds what is read of an error response.
+// maxFaultBytes bounds the bytes that are read of an error response.
 const maxFaultBytes = 1 << 20
 
-// eventStream reads an answer event by event.
+// eventStream reads the events of an answer, one after the other.
 type eventStream struct {
 	events ssestream.Decoder
-	// at is the newest event: JSON.
+	// at is the current event, as JSON.
 	at gjson.Result
 	// ended reports whether the endpoint has sent the end of the stream.
 	ended bool
@@ -47,13 +47,13 @@ func (e *Endpoint) ask(ctx context.Context, req *Request, path string, header ht
 	return &eventStream{events: ssestream.NewDecoder(res)}, nil
 }
 
-// refusedBy reads the reason for which an endpoint refuses a request.
+// refusedBy returns the failure for a response in which an endpoint refuses a request.
 func (e *Endpoint) refusedBy(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none
 	return e.refused(res.StatusCode, res.Header, faultWords(body))
 }
 
-// next reads the next event. It returns false if the stream is over or, as err says, has failed.
+// next reads the next event. It returns false at the end of the stream, or after an error, which is in err.
 func (s *eventStream) next() bool {
 	for s.err == nil && s.events.Next() {
 		data := bytes.TrimSpace(s.events.Event().Data)
@@ -63,7 +63,7 @@ func (s *eventStream) next() bool {
 			s.ended = true
 			return false
 		default:
-			// This also bounds the depth, and refuses duplicate members, of which gjson would take the first.
+			// This also bounds the depth. It refuses duplicate members, because gjson would use the first one.
 			if err := strictjson.CheckLenient(data); err != nil {
 				s.err = fmt.Errorf("an event of the stream is no JSON that every reader sees alike: %w", err)
 				return false
@@ -78,9 +78,9 @@ func (s *eventStream) next() bool {
 	return false
 }
 
-func (s *eventStream) close() { _ = s.events.Close() } // the body was read, so no data is lost
+func (s *eventStream) close() { _ = s.events.Close() } // the body was read, so an error loses no data
 
-// seen returns JSON that all readers interpret in the same way; other JSON is treated as missing.
+// seen returns JSON that all readers interpret in the same way. For other JSON it returns a missing value.
 func seen(raw []byte) gjson.Result {
 	if strictjson.CheckLenient(raw) != nil {
 		return gjson.Result{}

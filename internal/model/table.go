@@ -2,20 +2,19 @@ package model
 
 import "sync/atomic"
 
-// Table holds the configured endpoints; the first is the default. Safe for concurrent use; the zero Table has
-// none.
+// Table holds the configured endpoints. The first endpoint is the default. The zero Table has no endpoints. Safe for concurrent use.
 type Table struct {
 	models atomic.Pointer[[]*Endpoint]
 }
 
-// NewTable makes a table of endpoints, which must not be changed after that.
+// NewTable returns a table of endpoints. The caller must not change the endpoints after that.
 func NewTable(models []*Endpoint) *Table {
 	t := &Table{}
 	t.Replace(models)
 	return t
 }
 
-// Replace replaces the endpoints; calls under way end at the endpoint where they began.
+// Replace replaces the endpoints. Active calls continue at the endpoint where they began.
 func (t *Table) Replace(models []*Endpoint) { t.models.Store(&models) }
 
 // All returns the endpoints, in order.
@@ -35,7 +34,7 @@ func (t *Table) Names() []string {
 	return names
 }
 
-// Of returns the endpoint with a name; nil = there is none.
+// Of returns the endpoint with a name, or nil if there is none.
 func (t *Table) Of(name string) *Endpoint {
 	for _, m := range t.All() {
 		if m.Name == name {

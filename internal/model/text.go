@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// textAt returns a text in an event, with halves of characters as in [unquoted]; "" if there is none.
+// textAt returns a text in an event, with half characters as in [unquoted]. It returns "" if there is no text.
 func textAt(at gjson.Result, path string) string {
 	return textIn(at.Get(path))
 }
@@ -23,8 +23,8 @@ func textIn(v gjson.Result) string {
 	return v.String()
 }
 
-// unquoted returns a JSON string as text. Half of a surrogate pair is written in the UTF-8 form of its code
-// unit: the other half may come in the next piece, and [wellFormed] joins them.
+// unquoted returns a JSON string as text. Half of a surrogate pair is written as the UTF-8 form of its code unit, because the other half
+// may arrive in the next piece. [wellFormed] joins the halves.
 func unquoted(raw string) string {
 	raw = strings.TrimSuffix(strings.TrimPrefix(raw, `"`), `"`)
 	if strings.IndexByte(raw, '\\') < 0 {
@@ -47,7 +47,7 @@ func unquoted(raw string) string {
 	return string(out)
 }
 
-// plainOf returns the byte for an escape of one letter.
+// plainOf returns the byte that a one-letter escape stands for.
 func plainOf(c byte) byte {
 	if i := strings.IndexByte("bfnrt", c); i >= 0 {
 		return "\b\f\n\r\t"[i]
@@ -55,7 +55,7 @@ func plainOf(c byte) byte {
 	return c
 }
 
-// escaped reads uXXXX.
+// escaped reads the code unit of an escape of the form uXXXX.
 func escaped(s string) (unit uint16, ok bool) {
 	if len(s) < 5 || s[0] != 'u' {
 		return 0, false
@@ -73,13 +73,13 @@ func appendUnit(out []byte, unit uint16) []byte {
 
 const (
 	firstHalf, secondHalf, afterHalves = 0xD800, 0xDC00, 0xE000
-	// halfBytes is the number of bytes of half a pair.
+	// halfBytes is the number of bytes of half of a surrogate pair.
 	halfBytes = 3
 )
 
 func isHalf(unit uint16) bool { return unit >= firstHalf && unit < afterHalves }
 
-// halfAt returns half of a pair at the start of a text.
+// halfAt returns the half of a surrogate pair with which a text begins.
 func halfAt(s string) (unit uint16, ok bool) {
 	if len(s) < halfBytes || s[0] != 0xED || s[1] < 0xA0 || s[1] > 0xBF || s[2] < 0x80 || s[2] > 0xBF {
 		return 0, false
@@ -87,7 +87,7 @@ func halfAt(s string) (unit uint16, ok bool) {
 	return 0xD000 | uint16(s[1]&0x3F)<<6 | uint16(s[2]&0x3F), true
 }
 
-// wellFormed joins halves of pairs, and replaces a single half, and bytes that are not UTF-8, by U+FFFD.
+// wellFormed joins halves of surrogate pairs. It replaces a single half, and bytes that are not UTF-8, by U+FFFD.
 func wellFormed(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -115,7 +115,7 @@ func wellFormed(s string) string {
 	return out.String()
 }
 
-// withoutHalf returns a text without the first half of a pair at its end, and that half.
+// withoutHalf returns a text without the first half of a pair at its end. It also returns that half.
 func withoutHalf(s string) (whole, half string) {
 	if n := len(s) - halfBytes; n >= 0 {
 		if unit, ok := halfAt(s[n:]); ok && unit < secondHalf {
@@ -125,7 +125,7 @@ func withoutHalf(s string) (whole, half string) {
 	return s, ""
 }
 
-// wholeEscapes replaces each escape of half a pair alone in a JSON text by \ufffd.
+// wholeEscapes replaces, in a JSON text, each escape of a single half of a pair by \ufffd.
 func wholeEscapes(s string) string {
 	if !strings.Contains(s, `\u`) {
 		return s

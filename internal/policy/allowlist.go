@@ -11,8 +11,7 @@ type Allowlist struct {
 	tools map[string]bool
 }
 
-// NewAllowlist makes the list from exact tool names; the name "*" allows every tool. An empty list allows no
-// tool, it never means "all".
+// NewAllowlist returns a list of the tools with these exact names. The name "*" allows every tool. An empty list allows no tool.
 func NewAllowlist(names []string) Allowlist {
 	list := Allowlist{tools: make(map[string]bool, len(names))}
 	for _, name := range names {
@@ -25,8 +24,7 @@ func NewAllowlist(names []string) Allowlist {
 	return list
 }
 
-// Names returns the tools that are allowed by name, sorted; all reports whether all other tools are allowed,
-// too.
+// Names returns the tools that are allowed by name, sorted. all reports whether all other tools are allowed, too.
 func (l Allowlist) Names() (names []string, all bool) {
 	return slices.Sorted(maps.Keys(l.tools)), l.all
 }

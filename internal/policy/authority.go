@@ -6,7 +6,7 @@ type Act uint8
 const (
 	// Emit is an event that requests a transition.
 	Emit Act = iota + 1
-	// Write sets artifacts without a transition; it needs the same authority as Emit.
+	// Write sets artifacts without a transition. It needs the same authority as Emit.
 	Write
 	// Complete ends the open turn with its output.
 	Complete
@@ -16,7 +16,7 @@ const (
 	Fetch
 	// Resolve answers a step.
 	Resolve
-	// Drive is an action that needs no turn: input, pause, resume, cancel.
+	// Drive sends an input, or pauses, resumes or cancels the run. It needs no turn.
 	Drive
 	// AnswerModel reports the outcome of a model call.
 	AnswerModel
@@ -30,11 +30,11 @@ const (
 type Orchestration uint8
 
 const (
-	// Internal: the holder of the turn.
+	// Internal means the holder of the turn.
 	Internal Orchestration = iota
-	// External: a principal with events:external.
+	// External means a principal with the scope events:external.
 	External
-	// Hybrid: either of them.
+	// Hybrid means the holder of the turn or a principal with the scope events:external.
 	Hybrid
 )
 
@@ -42,30 +42,30 @@ const (
 type Token uint8
 
 const (
-	// TokenAbsent: the request has no token.
+	// TokenAbsent means that the request has no token.
 	TokenAbsent Token = iota
-	// TokenStale: the token is not, or no longer, the open turn's.
+	// TokenStale means that the token is not, or no longer, the token of the open turn.
 	TokenStale
-	// TokenHeld: the token is the open turn's.
+	// TokenHeld means that the token is the token of the open turn.
 	TokenHeld
 )
 
-// Ask is one question to [Decide].
+// Ask is the argument of [Decide]: an act and all facts that decide whether it is allowed.
 type Ask struct {
 	Act       Act
 	Principal Principal
-	// Orchestration is that of the run's current state.
+	// Orchestration is the orchestration of the run's current state.
 	Orchestration Orchestration
 	Token         Token
 	// Leased means that the run's turns are leased to workers, so that its callers have no valid tokens.
 	Leased bool
-	// HoldsLease means that the request comes under the lease of the turn or the step.
+	// HoldsLease means that the request is made under the lease of the turn or the step.
 	HoldsLease bool
 }
 
-// Verdict is the result of a granted ask.
+// Verdict is the result of [Decide] for an act that is allowed.
 type Verdict struct {
-	// Outside means that the right to move the run from outside was used, not that of the turn's holder.
+	// Outside means that the act uses the right to move the run from outside, and not the right of the turn's holder.
 	Outside bool
 }
 
@@ -73,19 +73,19 @@ type Verdict struct {
 type Denied struct {
 	// Reason is a stable UPPER_SNAKE word.
 	Reason string
-	// Field is the invalid request field, "" if the caller itself lacks a right.
+	// Field is the invalid request field. It is "" if the caller does not have the right.
 	Field   string
 	Message string
-	// Scopes are scopes of which any one would have been enough.
+	// Scopes are the scopes of which any one would have allowed the act.
 	Scopes Scopes
 }
 
 func (d *Denied) Error() string { return d.Reason + ": " + d.Message }
 
-// Decide grants or refuses an ask (semantics §4 "Authority", §9 "Answering").
+// Decide allows or refuses an act (semantics §4 "Authority", §9 "Answering").
 //
-// A token in a request must be current wherever tokens are checked: an executor that was fenced off must not
-// use the right to act from outside instead.
+// Wherever tokens are checked, a token in a request must be valid. Otherwise an executor that has lost its turn could use the right to
+// act from outside instead.
 func Decide(ask Ask) (Verdict, error) {
 	switch ask.Act {
 	case Drive:
@@ -118,7 +118,7 @@ func decideTurn(ask Ask) (Verdict, error) {
 	return Verdict{}, holdsTurn(ask)
 }
 
-// holdsTurn requires the lease of a leased turn, or the token of any other turn.
+// holdsTurn requires the lease if the turn is leased, else the token of the turn.
 func holdsTurn(ask Ask) error {
 	switch {
 	case ask.HoldsLease:
@@ -136,8 +136,7 @@ func holdsTurn(ask Ask) error {
 	}
 }
 
-// decideAnswerModel lets an executor that lost the turn report usage; the machine then takes only the usage
-// from the report.
+// decideAnswerModel lets an executor that has lost the turn report usage. The machine then uses only the usage in the report.
 func decideAnswerModel(ask Ask) (Verdict, error) {
 	verdict, err := decideTurn(ask)
 	if err != nil && ask.Token == TokenStale && !ask.Leased && ask.Principal.Scopes.Any(RunsWrite|Work) {

@@ -1,42 +1,41 @@
 package policy
 
-// Operation is one thing that a caller can request, over any binding.
+// Operation is one operation that a caller can request, by any protocol.
 type Operation struct {
-	// Name is the full name of the gRPC method, or "METHOD /path" for operations that only HTTP serves. JSON
-	// over HTTP and the HTTP bindings of A2A use the name of the gRPC method.
+	// Name is the full name of the gRPC method. For operations that exist only over HTTP it is "METHOD /path". JSON over HTTP and the HTTP
+	// bindings of A2A use the name of the gRPC method.
 	Name string
-	// Scopes are scopes of which any one allows the operation; Admin always does. None = every authenticated
-	// caller may request it. [Decide] decides whether a scope is enough for a given run, state and turn.
+	// Scopes are the scopes of which any one allows the operation. Admin always allows it. If there are none, every authenticated caller may
+	// request it. [Decide] decides whether a scope is sufficient for a given run, state and turn.
 	Scopes Scopes
-	// Public reports whether the operation needs no authentication. Probes, for example, have no token.
+	// Public reports whether the operation needs no authentication. For example, probes have no token.
 	Public bool
-	// KeepsScopes means that a stream of the operation ends when its principal loses any of the scopes that
-	// it had.
+	// KeepsScopes means that a stream of the operation ends when its principal loses one of the scopes that it had at the start.
 	KeepsScopes bool
-	// Changes means that the operation changes stored data. The audit has a line for each call of it; for all
-	// other operations it has only the refused calls.
+	// Changes means that the operation changes stored data. The audit log has a line for each call of it. Of other operations it has only
+	// the refused calls.
 	Changes bool
-	// Space selects the namespace of the operation, for callers that are limited to some.
+	// Space selects the namespace of the operation. It is used for callers that are limited to some namespaces.
 	Space Space
 }
 
-// Space is the way to find the namespace of an operation.
+// Space is how the namespace of an operation is found.
 type Space uint8
 
 const (
-	// SpaceNamed: the namespace that the request names, else the caller's first.
+	// SpaceNamed means the namespace that the request names, else the caller's first namespace.
 	SpaceNamed Space = iota
-	// SpaceAll: all namespaces together; a caller that is limited to some may not request it.
+	// SpaceAll means all namespaces together. A caller that is limited to some namespaces may not request the operation.
 	SpaceAll
-	// SpaceNone: the answer contains no data of a namespace.
+	// SpaceNone means that the answer contains no data of a namespace.
 	SpaceNone
 )
 
-// everyScope allows every caller that has any scope.
+// everyScope is the set of all scopes except Admin. It allows every caller that has any scope.
 const everyScope = AllScopes &^ Admin
 
-// Operations is the only table of the scopes for each operation. The proto comments and
-// docs/reference/scopes.md repeat it; tests compare them with it.
+// Operations is the table of the scopes for each operation. It is the only source: the proto comments and docs/reference/scopes.md repeat
+// it, and tests compare them with it.
 var Operations = []Operation{
 	{Name: "/pawl.v1.PackService/ValidatePack", Scopes: PacksWrite | RunsRead},
 	{Name: "/pawl.v1.PackService/RegisterPack", Scopes: PacksWrite, Changes: true},
@@ -49,7 +48,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/GetRun", Scopes: RunsRead | RunsWrite},
 	{Name: "/pawl.v1.RunService/DiffRuns", Scopes: RunsRead | RunsWrite},
 	{Name: "/pawl.v1.RunService/VerifyRun", Scopes: RunsRead | RunsWrite},
-	// The file has all blobs of the run, which GetBlob does not give to RunsWrite.
+	// ExportRun returns all blobs of the run, and RunsWrite does not allow GetBlob.
 	{Name: "/pawl.v1.RunService/ExportRun", Scopes: RunsRead},
 	{Name: "/pawl.v1.RunService/ImportRun", Scopes: PacksWrite, Changes: true},
 	{Name: "/pawl.v1.RunService/EmitEvent", Scopes: RunsWrite | EventsExternal, Changes: true},
@@ -80,7 +79,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/CancelRun", Scopes: RunsWrite, Changes: true},
 	{Name: "/pawl.v1.RunService/DeleteRun", Scopes: RunsDelete, Changes: true},
 	{Name: "/pawl.v1.RunService/EraseRun", Scopes: RunsErase, Changes: true},
-	// Each command is also checked against the row of its own RPC.
+	// Each command in the stream is also checked against the row of its own RPC.
 	{Name: "/pawl.v1.RunService/PutBlob", Scopes: RunsWrite | Work, Changes: true},
 	{Name: "/pawl.v1.RunService/GetBlob", Scopes: RunsRead | Work},
 
@@ -89,7 +88,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.ControlService/RaiseBudget", Scopes: BudgetsWrite, Changes: true},
 	{Name: "/pawl.v1.ControlService/ListBudgets", Scopes: RunsRead},
 
-	// A worker that offers work needs Work, one that serves runs RunsWrite: the service checks that.
+	// A worker that offers work needs Work, and a worker that serves runs needs RunsWrite. The service checks this.
 	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work | RunsWrite, KeepsScopes: true, Changes: true},
 	{Name: "/pawl.v1.WorkerService/ListWorkers", Scopes: RunsRead},
 
@@ -109,7 +108,7 @@ var Operations = []Operation{
 
 	{Name: "/pawl.v1.ControlService/ListLimits", Scopes: StoreRead, Space: SpaceAll},
 
-	// The audit keeps that a backup was made, and which principal received the whole store.
+	// The audit log records that a backup was made, and which principal received the whole store.
 	{Name: "/pawl.v1.StoreService/Backup", Scopes: StoreRead, Changes: true, Space: SpaceAll},
 	{Name: "/pawl.v1.StoreService/CheckStore", Scopes: StoreRead, Space: SpaceAll},
 	{Name: "/pawl.v1.StoreService/GetStoreStats", Scopes: StoreRead, Space: SpaceAll},
@@ -128,9 +127,8 @@ var Operations = []Operation{
 	{Name: "/lf.a2a.v1.A2AService/GetExtendedAgentCard", Scopes: RunsRead | RunsWrite},
 
 	{Name: "GET /metrics", Scopes: RunsRead, Space: SpaceAll},
-	// The page consists of files; it requests all data with its visitor's token. Cards are public so that
-	// agents can be found: those of the default namespace, if it is served. Cards of other namespaces are
-	// only for callers with access to them.
+	// The page consists of files. It requests all data with the token of its visitor. The agent cards of the default namespace are public,
+	// if it is served, so that agents can be found. Cards of other namespaces are only for callers with access to them.
 	{Name: "GET /", Public: true, Space: SpaceNone},
 	{Name: "GET /ui", Public: true, Space: SpaceNone},
 	{Name: "GET /openapi.json", Public: true, Space: SpaceNone},

@@ -8,46 +8,47 @@ import (
 // AnonymousName is the principal of every caller while authentication is off.
 const AnonymousName = "anonymous"
 
-// Proof is how the name of a principal was authenticated.
+// Proof is the way in which the name of a principal was authenticated.
 type Proof uint8
 
 const (
-	// Recorded: the name was not authenticated now. It comes from the store or the operator's configuration,
-	// or is one of the sidecar's own.
+	// Recorded means that the name was not authenticated now. It comes from the store or the operator's configuration, or it is a name of
+	// the sidecar itself.
 	Recorded Proof = iota
-	// Unauthenticated: authentication is off, and every caller has the same name.
+	// Unauthenticated means that authentication is off, so every caller has the same name.
 	Unauthenticated
-	// ByToken: a bearer token of the tokens file.
+	// ByToken means a bearer token of the tokens file.
 	ByToken
-	// ByIssuer: a JSON web token of an issuer.
+	// ByIssuer means a JSON web token of an issuer.
 	ByIssuer
-	// ByCertificate: a client certificate.
+	// ByCertificate means a client certificate.
 	ByCertificate
-	// BySidecar: the secret that the process made for itself; no configuration file can grant it.
+	// BySidecar means the secret that the process made for itself. No configuration file can grant it.
 	BySidecar
-	// Claimed: the caller claims the name, which needs the scope AnswerFor.
+	// Claimed means that the caller claims the name, which needs the scope AnswerFor.
 	Claimed
-	// ByLink: a signed decision link, which another principal has made.
+	// ByLink means a signed decision link that another principal has made.
 	ByLink
 )
 
-// Identity is a name by its parts: the subject, and the principals through which its request came. Identities
-// are compared by their parts; the text of one, by [Identity.String], is for storage and display.
+// Identity is the name of a principal in parts: the subject, and the principals that passed its request on. Identities are compared by
+// their parts. [Identity.String] returns the text for storage and display.
 type Identity struct {
 	// Subject is the principal that made the statement.
 	Subject string
-	// Chain are the principals that passed it on, the caller of this sidecar first; nil = the subject called.
+	// Chain are the principals that passed the statement on. The first is the caller of this sidecar. If it is nil, the subject itself is
+	// the caller.
 	Chain []string
 }
 
 // chainMark separates the parts of a stored name. Authentication never accepts a name that contains it.
 const chainMark = ">"
 
-// IsPrincipalName reports whether a text can be the name of a principal that speaks for itself: it contains
-// no mark of a chain.
+// IsPrincipalName reports whether a text can be the name of a principal without a chain: it is not empty and does not contain the mark of
+// a chain.
 func IsPrincipalName(name string) bool { return name != "" && !strings.Contains(name, chainMark) }
 
-// IdentityOf reads the stored form of a name: "bridge>dave" is a statement of dave that bridge passed on.
+// IdentityOf reads the stored form of a name. For example, "bridge>dave" is a statement of dave that bridge passed on.
 func IdentityOf(stored string) Identity {
 	parts := strings.Split(stored, chainMark)
 	last := len(parts) - 1
@@ -57,7 +58,7 @@ func IdentityOf(stored string) Identity {
 	return Identity{Subject: parts[last], Chain: parts[:last:last]}
 }
 
-// String returns the stored form; [IdentityOf] reads it.
+// String returns the stored form of the identity. [IdentityOf] reads it.
 func (i Identity) String() string {
 	if len(i.Chain) == 0 {
 		return i.Subject
@@ -65,10 +66,10 @@ func (i Identity) String() string {
 	return strings.Join(i.Chain, chainMark) + chainMark + i.Subject
 }
 
-// Parts returns the names in it, the caller's first.
+// Parts returns the names in the identity, the caller's name first.
 func (i Identity) Parts() []string { return append(slices.Clone(i.Chain), i.Subject) }
 
-// Speaker returns the principal that called: the one that was authenticated.
+// Speaker returns the principal that called the sidecar and was authenticated.
 func (i Identity) Speaker() string {
 	if len(i.Chain) > 0 {
 		return i.Chain[0]
@@ -82,31 +83,31 @@ func (i Identity) Shares(other Identity) bool {
 	return slices.ContainsFunc(other.Parts(), func(part string) bool { return slices.Contains(mine, part) })
 }
 
-// Principal is a caller, or the author of a statement, with its scopes.
+// Principal is a caller, or the author of a statement that a caller passes on, with its scopes.
 type Principal struct {
-	// Subject is the author: the caller, unless Chain names the caller.
+	// Subject is the author of the statement. It is also the caller if Chain is empty.
 	Subject string
 	// Chain are the principals that passed the statement on; see [Identity].
 	Chain  []string
 	Scopes Scopes
-	// Namespaces are the only ones that exist for the principal. Its calls without a namespace use the first
-	// of them. nil = every namespace that is served, and the default for calls without one.
+	// Namespaces are the only namespaces that exist for the principal. Its calls that name no namespace use the first of them. If it is nil,
+	// all served namespaces exist, and these calls use the default namespace.
 	Namespaces []string
 	// Proof is how the subject was authenticated.
 	Proof Proof
 }
 
-// Identity returns the name by its parts.
+// Identity returns the name of the principal in parts.
 func (p Principal) Identity() Identity { return Identity{Subject: p.Subject, Chain: p.Chain} }
 
-// Name returns the one text under which all actions of the principal are recorded.
+// Name returns the text under which all actions of the principal are recorded.
 func (p Principal) Name() string { return p.Identity().String() }
 
-// Speaker returns the principal that called; quotas are charged to it.
+// Speaker returns the principal that called the sidecar. Quotas are charged to it.
 func (p Principal) Speaker() string { return p.Identity().Speaker() }
 
-// Owns reports whether a stored owner is exactly this principal: the same subject through the same chain. A
-// principal with a chain owns nothing of the principals in it.
+// Owns reports whether a stored owner is exactly this principal: the same subject through the same chain. A principal with a chain does
+// not own what the principals in its chain own.
 func (p Principal) Owns(stored string) bool {
 	owner := IdentityOf(stored)
 	return owner.Subject == p.Subject && slices.Equal(owner.Chain, p.Chain)
@@ -118,12 +119,12 @@ func (p Principal) Own() bool { return p.Proof == BySidecar }
 // Bound reports whether the principal is limited to some namespaces.
 func (p Principal) Bound() bool { return p.Namespaces != nil }
 
-// In reports whether a namespace exists for the principal, according to its rights.
+// In reports whether a namespace exists for the principal.
 func (p Principal) In(namespace string) bool {
 	return !p.Bound() || slices.Contains(p.Namespaces, namespace)
 }
 
-// DefaultNamespace returns the namespace of the principal's calls that name none; "" = the default.
+// DefaultNamespace returns the namespace of the principal's calls that name no namespace; "" = the default namespace.
 func (p Principal) DefaultNamespace() string {
 	if len(p.Namespaces) == 0 {
 		return ""
@@ -131,14 +132,13 @@ func (p Principal) DefaultNamespace() string {
 	return p.Namespaces[0]
 }
 
-// MaySeeRuns reports whether the principal may see runs. For a principal that may not, every run is reported
-// as not existing.
+// MaySeeRuns reports whether the principal may see runs. If it may not, every run is reported to it as not existing.
 func (p Principal) MaySeeRuns() bool {
 	return p.Scopes.Any(RunsRead | RunsWrite | EventsExternal | RunsDelete | RunsErase | BudgetsWrite | StepsApprove)
 }
 
-// Names of the sidecar itself, which no caller may have: for internal inputs and delegations, for its actions
-// at start and for metrics, for readers of agent cards, and for the retention rules.
+// Names of the sidecar itself, which no caller may have. They are used for internal inputs and delegations, for actions at start and for
+// metrics, for readers of agent cards, and for the retention rules.
 const (
 	OwnName       = "pawl"
 	SidecarName   = "sidecar"
@@ -146,20 +146,19 @@ const (
 	RetentionName = "retention"
 )
 
-// Reserved returns the names that no caller may have.
+// Reserved returns the names of the sidecar itself, which no caller may have.
 func Reserved() []string {
 	return []string{AnonymousName, OwnName, SidecarName, CardsName, RetentionName}
 }
 
-// Anonymous returns the caller while authentication is off: every scope but Admin. It may pass on statements
-// of others, which gives it no rights: it has no name of its own, the chain of what it passes on contains
-// "anonymous", and an approval that excludes the starter is refused because of that part.
+// Anonymous returns the principal of every caller while authentication is off. It has every scope but Admin. It may pass on statements of
+// others. This gives it no further rights: it has no name of its own, and the chain of its statements contains "anonymous", so an
+// approval that excludes the starter is refused.
 func Anonymous() Principal {
 	return Principal{Subject: AnonymousName, Scopes: AnonymousScopes, Proof: Unauthenticated}
 }
 
-// Answerer returns the principal of an answer that was stored with the names of its scopes. Unknown names
-// give no scope.
+// Answerer returns the principal that gave a stored answer, from its name and the names of its scopes. Unknown scope names are ignored.
 func Answerer(stored string, scopes []string) Principal {
 	by := IdentityOf(stored)
 	p := Principal{Subject: by.Subject, Chain: by.Chain}
@@ -170,9 +169,8 @@ func Answerer(stored string, scopes []string) Principal {
 	return p
 }
 
-// Behalf returns the principal for a statement that p passes on in another name, from a sidecar that
-// authenticated the other principal. It needs the scope AnswerFor. The result has only the scopes that both
-// have, and p is the first part of its name.
+// Behalf returns the principal for a statement that p passes on for another principal, from a sidecar that authenticated that principal.
+// p needs the scope AnswerFor. The result has only the scopes that both have, and p is the first part of its name.
 func (p Principal) Behalf(of Principal) (Principal, error) {
 	if !p.Scopes.Has(AnswerFor) {
 		return Principal{}, &Denied{
@@ -187,8 +185,8 @@ func (p Principal) Behalf(of Principal) (Principal, error) {
 	}, nil
 }
 
-// Wire is a principal as it is sent to another node of a cluster, which may have another version: names are
-// in their stored form, and Own is beside the proof, because older nodes do not send the proof.
+// Wire is a principal in the form that is sent to another node of a cluster, which may have another version. Names are in their stored
+// form. Own is sent in addition to the proof, because older nodes do not send the proof.
 type Wire struct {
 	Name       string   `json:"Name"`
 	Scopes     Scopes   `json:"Scopes"`
@@ -197,12 +195,12 @@ type Wire struct {
 	Proof      Proof    `json:"Proof"`
 }
 
-// Wire returns the principal as it is sent.
+// Wire returns the principal in the form that is sent.
 func (p Principal) Wire() Wire {
 	return Wire{Name: p.Name(), Scopes: p.Scopes, Namespaces: p.Namespaces, Own: p.Own(), Proof: p.Proof}
 }
 
-// Principal returns the principal that was sent.
+// Principal returns the principal from the form that was sent.
 func (w Wire) Principal() Principal {
 	by := IdentityOf(w.Name)
 	p := Principal{Subject: by.Subject, Chain: by.Chain, Scopes: w.Scopes, Namespaces: w.Namespaces, Proof: w.Proof}

@@ -8,7 +8,7 @@ type Scopes uint16
 const (
 	// PacksWrite validates and registers packs.
 	PacksWrite Scopes = 1 << iota
-	// RunsWrite starts and drives runs.
+	// RunsWrite starts runs and sends them inputs and commands.
 	RunsWrite
 	// RunsRead reads packs, runs and records.
 	RunsRead
@@ -17,7 +17,7 @@ const (
 	EventsExternal
 	// Work executes turns and steps as a worker.
 	Work
-	// Admin may do everything, also enter a workflow in the middle and answer any step.
+	// Admin allows everything. Only Admin can start a workflow in the middle and answer any step.
 	Admin
 	// RunsDelete deletes runs that have ended.
 	RunsDelete
@@ -43,13 +43,13 @@ const (
 	AnonymousScopes = AllScopes &^ Admin
 )
 
-// scopeNames are in the order of the bits.
+// scopeNames are the names of the scopes, in the order of the bits.
 var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete", "values:sensitive", "store:read", "runs:erase", "budgets:write", "steps:approve", "tasks:answer-for"}
 
-// Has reports whether all of want are in the set; Admin holds every right.
+// Has reports whether all scopes of want are in the set. Admin includes every scope.
 func (s Scopes) Has(want Scopes) bool { return s&Admin != 0 || s&want == want }
 
-// Any reports whether one of want is in the set; Admin holds every right.
+// Any reports whether at least one scope of want is in the set. Admin includes every scope.
 func (s Scopes) Any(want Scopes) bool { return s&(want|Admin) != 0 }
 
 // Names lists the scopes of the set.
@@ -63,7 +63,7 @@ func (s Scopes) Names() []string {
 	return names
 }
 
-// Bounded returns the scopes of the set that are also in another set; Admin holds every scope.
+// Bounded returns the scopes that are in both sets. Admin includes every scope.
 func (s Scopes) Bounded(by Scopes) Scopes {
 	switch {
 	case by&Admin != 0:
@@ -77,7 +77,7 @@ func (s Scopes) Bounded(by Scopes) Scopes {
 // String joins the names with spaces.
 func (s Scopes) String() string { return strings.Join(s.Names(), " ") }
 
-// ScopeByName finds one scope by its name in the contract.
+// ScopeByName returns the scope with this name in the contract.
 func ScopeByName(name string) (Scopes, bool) {
 	for i, known := range scopeNames {
 		if known == name {

@@ -16,27 +16,26 @@ type Answer struct {
 	RunID string
 	// State is the state of the run after the input.
 	State *machine.State
-	// Entry is the commit that the input made. For a repeat it is the commit of the first input. It has no
+	// Entry is the commit that the input made. If the input repeats an earlier one, Entry is the commit of the earlier input. Entry has no
 	// records if the input made no change.
 	Entry machine.Entry
 	// Turn is the open turn after the input; nil if no turn is open.
 	Turn *TurnRef
-	// Duplicate reports whether the id was used before, so that this is the first answer again.
+	// Duplicate reports whether an earlier input had the same id. Then the Answer is the recorded answer to that earlier input.
 	Duplicate   bool
 	Disposition machine.Disposition
 	// Steps are the outcomes of the requests of RequestSteps, in their order.
 	Steps []StepAnswer
-	// IncludedMessages are messages that a request to a model must contain and that the caller did not send
-	// itself.
+	// IncludedMessages are the required messages that the sidecar added to a request to a model because the caller did not send them.
 	IncludedMessages []conversation.IncludedMessage
-	// Graph is the control flow of the run; nil as State is.
+	// Graph is the control flow of the run. It is nil if State is nil.
 	Graph *machine.Graph
 	// Final are the final artifacts of a run that Entry ended, sorted by name. It is nil for a caller that
 	// may not read runs.
 	Final []ArtifactValue
 }
 
-// Ended reports whether the input, or the equal one before it, ended the run.
+// Ended reports whether this input, or the earlier input that it repeats, ended the run.
 func (a *Answer) Ended() bool {
 	return slices.ContainsFunc(a.Entry.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == machine.RecEnded })
 }
@@ -61,11 +60,11 @@ type StepAnswer = history.StepAnswer
 // ArtifactValue is one artifact with its accumulated value.
 type ArtifactValue = history.Artifact
 
-// RunView is a run as it was at one seq. Read-only.
+// RunView is the state of a run at one seq. It is read-only.
 type RunView = render.View
 
-// Cursor is a position in the journal of a namespace. Cursors order commits.
+// Cursor is a position in the journal of a namespace. Cursors are ordered as the commits are.
 type Cursor = validate.Cursor
 
-// RecordRow is one record as a watch delivers it.
+// RecordRow is one record in the form in which a watch delivers it.
 type RecordRow = render.Row

@@ -37,7 +37,7 @@ type operation struct {
 	// chosen by the caller.
 	implicitID bool
 	token      string
-	// holder is the worker that holds the lease with this token; nil if the token is a caller's.
+	// holder is the worker that holds the lease with this token. It is nil if the token was given to a caller.
 	holder  LeaseHolder
 	command machine.Command
 	// start is the compiled pack of a run that begins; nil for all other inputs.
@@ -46,16 +46,14 @@ type operation struct {
 	hash [32]byte
 	// createdRun reports whether the operation has created its run.
 	createdRun bool
-	// internal reports whether the input is the engine's own (timers, cascades). The policy is not asked
-	// about it.
+	// internal reports whether the engine itself made the input (a timer or a cascade). The policy does not check these inputs.
 	internal bool
 }
 
-// maxLoad is the number of inputs in flight, as a multiple of the configured limit, up to which this input is
-// still admitted. Zero means that it is never rejected: internal inputs and inputs under a worker's lease are
-// already bounded elsewhere. Inputs with a turn token and cancellations are admitted before new work, but
-// they have a bound too, because the token is not verified at this point and any caller can send a text in
-// its place.
+// maxLoad is the number of inputs in flight, as a multiple of the configured limit, up to which this input is still admitted. Zero means
+// that this input is never rejected. It is returned for internal inputs and inputs under a worker's lease, because other limits already
+// bound them. Inputs with a turn token and cancellations are admitted before new work, but they are bounded too: the token is not yet
+// verified here, so any caller could send an invalid one.
 func (c *operation) maxLoad() int64 {
 	_, ends := c.command.(machine.Cancel)
 	switch {
@@ -67,13 +65,14 @@ func (c *operation) maxLoad() int64 {
 	return 1
 }
 
-// Apply executes one input: the run's queue, its state, the policy, the machine, the commit, the observers.
+// Apply executes one input: it waits for the run's turn, loads the state, asks the policy and the machine, commits, and notifies the
+// observers.
 //
-// ctx bounds only the wait for the run's turn. An input that was accepted is executed even if the caller has
-// gone; the caller can repeat it with the same ID to get the result.
+// ctx bounds only the wait for the run's turn. An input that was accepted is executed even if the caller has gone; the caller can repeat
+// it with the same ID to get the result.
 //
-// Errors are *[machine.Error] or ctx's own. An answer may come with an error (STEP_MISMATCH): then the input
-// was committed, and the error says why it failed.
+// Errors are *[machine.Error] or the error of ctx. An Answer may come together with an error (STEP_MISMATCH): then the input was
+// committed, and the error says why it failed.
 func (e *Engine) Apply(ctx context.Context, req Request) (Answer, error) {
 	key, err := e.Find(req.RunRef)
 	if err != nil {
@@ -165,9 +164,9 @@ func notify(followers []Observer, c *Commit) {
 type execution struct {
 	e  *Engine
 	op *operation
-	// runEntry is the run's entry in the run table; this execution holds its turn.
+	// runEntry is the entry of the run in the run table. This execution holds the run's turn.
 	runEntry *runEntry
-	// state and program are the run's. A nil state is not loaded, or was dropped after a failed commit.
+	// state and program belong to the run. state is nil if it is not loaded, or if it was dropped after a failed commit.
 	state   *machine.State
 	program *packcache.Program
 	input   machine.Input
@@ -176,13 +175,13 @@ type execution struct {
 	// batch is the committed batch and entry its journal entry; nil and zero if the execution made no commit.
 	batch *machine.Batch
 	entry machine.Entry
-	// older are the business keys of the input as earlier versions of the program derived them.
+	// older are the business keys that earlier versions of the program derived from the input.
 	older effects.Older
 	// reservation is what the input has reserved in the operator's accounts.
 	reservation budget.Reservation
 	// notified is the commit as the observers receive it.
 	notified Commit
-	ended    bool // execute returned, it did not panic
+	ended    bool // ended reports whether execute returned without a panic
 }
 
 // execute runs phases 2 to 4: it loads the run, asks the policy, stamps the input, then decides and commits.
@@ -284,7 +283,7 @@ func (t *execution) commit(ctx context.Context, result machine.Result) (Answer, 
 	done, err := t.e.store.Commit(ctx, result.Batch)
 	t.op.createdRun = t.e.runs.Committed(t.state, result.State, err == nil)
 	if errors.Is(err, machine.ErrEffectTaken) {
-		return t.decideAndCommit(ctx) // another run took the key first; it is stamped now
+		return t.decideAndCommit(ctx) // meanwhile another run has used the business key; this time it is stamped
 	}
 	if err != nil {
 		return t.uncommitted(ctx, err)
@@ -334,7 +333,7 @@ func (t *execution) uncommitted(ctx context.Context, err error) (Answer, error) 
 	return Answer{}, commitUnknown()
 }
 
-// unchanged answers an input that made no change: as a repeat if its id was used before.
+// unchanged returns the answer to an input that made no change. The answer is a duplicate if the id was used before.
 func (t *execution) unchanged(ctx context.Context, result machine.Result) (Answer, error) {
 	if answer, found, err := t.repeat(ctx); found || err != nil {
 		return answer, err

@@ -34,10 +34,9 @@ var acts = map[machine.CommandKind]policy.Act{
 
 // authorize makes checks (5) and (6) of semantics §4 and reports whether the principal acts from outside.
 //
-// Two checks come before it. A run that has ended is reported before missing rights, except for the answer to
-// a step (semantics §9). A transition that the caller did not know of is reported before missing rights, if
-// the caller may see the run: the second of two callers that compete for a transition learns which one was
-// first, and does not get an error about its token.
+// Two checks come before it. A run that has ended is reported before missing rights, except for the answer to a step (semantics §9). If
+// the caller may see the run, a transition that the caller did not know of is also reported before missing rights. So if two callers
+// compete for a transition, the second one gets the transition that was made first, not an error about its token.
 func (t *execution) authorize() (outside bool, err error) {
 	if t.op.internal || t.op.start != nil {
 		return false, nil
@@ -58,7 +57,7 @@ func (t *execution) authorize() (outside bool, err error) {
 	return verdict.Outside, err
 }
 
-// decide asks the policy with the request's principal and token.
+// decide returns the policy's verdict on the request, with the request's principal and token.
 func (t *execution) decide(ask policy.Ask) (policy.Verdict, error) {
 	ask.Principal = t.op.principal
 	if t.op.holder != nil {
@@ -76,7 +75,7 @@ func (t *execution) decide(ask policy.Ask) (policy.Verdict, error) {
 	return verdict, nil
 }
 
-// authorizeByLease lets the leases of a worker alone decide about its request.
+// authorizeByLease makes the leases of a worker the only authority for its request.
 func (t *execution) authorizeByLease(ask *policy.Ask) {
 	t.grant, ask.HoldsLease = t.op.holder.Holds(t.op.key.ID, t.op.token, ask.Act, t.op.command)
 	ask.Leased = false
@@ -96,8 +95,8 @@ func (t *execution) deny(err error) error {
 	return err
 }
 
-// tokenStatus checks the request's token. A step may be answered under the token of its turn even after that
-// turn is over; the machine then says that the answer came too late.
+// tokenStatus checks the request's token. A step may be answered under the token of its turn even after that turn is over; then the
+// machine reports that the answer came too late.
 func (t *execution) tokenStatus(act policy.Act) (policy.Token, Grant) {
 	var open *machine.Turn
 	if t.state != nil {
@@ -127,8 +126,8 @@ func orchestration(g *machine.Graph, s *machine.State) policy.Orchestration {
 	return policy.Internal
 }
 
-// turnAfter returns the open turn after a commit. It issues a token when the answer carries one: to the
-// principal that opened the turn of a run with execution CALLER.
+// turnAfter returns the open turn after a commit. If the answer must carry a token, turnAfter issues it, to the principal that opened the
+// turn of a run with execution CALLER.
 func (t *execution) turnAfter(before *machine.State) *TurnRef {
 	turn := t.state.Turn
 	opened := turn != nil && (before == nil || before.Turn == nil ||
@@ -150,8 +149,8 @@ func (t *execution) givesToken() bool {
 		mayHoldTurn(t.op.principal, orchestration(t.program.Graph, t.state))
 }
 
-// mayHoldTurn reports whether the principal has the right to execute turns of a state with this
-// orchestration, so that a token is of use to it.
+// mayHoldTurn reports whether the principal may execute turns of a state with this orchestration. If not, a token is of no use to the
+// principal.
 func mayHoldTurn(p Principal, o policy.Orchestration) bool {
 	if o == policy.External {
 		return p.Scopes.Has(policy.EventsExternal)

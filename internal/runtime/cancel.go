@@ -11,9 +11,9 @@ import (
 // cascadePage is the number of child runs that are read at once.
 const cascadePage = 256
 
-// CancelRun ends a run as CANCELLED; with Cascade also the runs that it started, and theirs. A run that has
-// ended is FAILED_PRECONDITION RUN_TERMINAL, unless its cancellation is repeated with the same ID. A repeat
-// cascades again, so that an interrupted cascade can be finished.
+// CancelRun ends a run as CANCELLED. With Cascade it also cancels all descendants of the run. If the run has ended, the error is
+// FAILED_PRECONDITION RUN_TERMINAL, except for a repeat of its cancellation with the same ID. A repeat cascades again, so that an
+// interrupted cascade can be finished.
 func (e *Engine) CancelRun(ctx context.Context, req ControlRequest) (Answer, error) {
 	answer, err := e.Apply(ctx, Request{RunRef: req.RunRef, ID: req.ID, Command: machine.Cancel{Note: req.Note}})
 	if err != nil || !req.Cascade {
@@ -53,7 +53,7 @@ func (e *Engine) cancelChildren(ctx context.Context, parent RunKey, by Principal
 	}
 }
 
-// cancelChild ends one child; a child that has already ended is no error.
+// cancelChild cancels one child. If the child has already ended, this is no error.
 func (e *Engine) cancelChild(ctx context.Context, key RunKey, by Principal, note string) error {
 	_, err := e.apply(ctx, &operation{key: key, principal: by, command: machine.Cancel{Note: note}, internal: true})
 	var refusal *machine.Error

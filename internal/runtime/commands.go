@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// EmitEvent makes the transition that the graph has for the event in the current state (semantics §4).
-// Idempotent by EventID. Beside the errors of [Engine.Apply]: FAILED_PRECONDITION UNKNOWN_EVENT lists the
-// events that the state takes, ABORTED SEQ_MISMATCH names the transition that won.
+// EmitEvent makes the transition that the graph has for the event in the current state (semantics §4). It is idempotent by EventID.
+// Besides the errors of [Engine.Apply] it returns FAILED_PRECONDITION UNKNOWN_EVENT, which lists the events that the state accepts, and
+// ABORTED SEQ_MISMATCH, which names the transition that was made first.
 func (e *Engine) EmitEvent(ctx context.Context, req EmitRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.EventID, TurnToken: req.TurnToken,
@@ -17,7 +17,7 @@ func (e *Engine) EmitEvent(ctx context.Context, req EmitRequest) (Answer, error)
 	})
 }
 
-// SendInput gives message parts to the next turn of the visit (semantics §5). Idempotent by MessageID.
+// SendInput adds message parts to the input of the next turn of the visit (semantics §5). It is idempotent by MessageID.
 func (e *Engine) SendInput(ctx context.Context, req InputRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.MessageID,
@@ -34,8 +34,8 @@ func (e *Engine) SetArtifacts(ctx context.Context, req ArtifactsRequest) (Answer
 	})
 }
 
-// CompleteTurn ends the open turn with its output and optionally an event (semantics §5). Idempotent by ID;
-// without an ID, by turn and attempt.
+// CompleteTurn ends the open turn with its output and optionally an event (semantics §5). It is idempotent by ID or, if there is no ID,
+// by turn and attempt.
 func (e *Engine) CompleteTurn(ctx context.Context, req CompleteRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -47,8 +47,8 @@ func (e *Engine) CompleteTurn(ctx context.Context, req CompleteRequest) (Answer,
 	})
 }
 
-// FailTurn reports a failed execution of the open turn (semantics §5): the next attempt follows after a
-// pause, or the run ends. Idempotent like CompleteTurn.
+// FailTurn reports a failed execution of the open turn (semantics §5). The next attempt follows after a pause, or the run ends. FailTurn
+// is idempotent as CompleteTurn is.
 func (e *Engine) FailTurn(ctx context.Context, req FailRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -86,8 +86,8 @@ func (e *Engine) RequestSteps(ctx context.Context, req StepsRequest) (Answer, er
 	})
 }
 
-// ResolveStep answers a step (semantics §9). An answer that cannot be taken any more is no error: Disposition
-// says why it was ignored.
+// ResolveStep answers a step (semantics §9). It returns no error if the answer is no longer accepted: Disposition then contains the
+// reason.
 func (e *Engine) ResolveStep(ctx context.Context, req ResolveRequest) (Answer, error) {
 	answer, err := e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,

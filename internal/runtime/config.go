@@ -24,11 +24,10 @@ const (
 	DefaultTimersInFlight   = 256
 )
 
-// DefaultNamespace is the namespace of calls that name none; its number is 0.
+// DefaultNamespace is the namespace of calls that do not name a namespace. Its number is 0.
 const DefaultNamespace = validate.DefaultNamespace
 
-// Config is everything that an [Engine] needs. Store, Clock and IDs are required; zero fields of the rest
-// take their default.
+// Config configures an [Engine]. Store, Clock and IDs are required. The other fields have a default, which the zero value selects.
 type Config struct {
 	Store Store
 	Clock Clock
@@ -39,17 +38,15 @@ type Config struct {
 	// DefaultWallTime is the wall time of a run if neither its pack nor its start sets one; 0 = none.
 	// MaxWallTime is the longest wall time of any run; 0 = no ceiling. Both are fixed at a run's start.
 	DefaultWallTime, MaxWallTime time.Duration
-	// AllowTools are the tools that runs may call; "*" is every tool. The default is no tool: an empty list
-	// allows no tool.
+	// AllowTools are the tools that runs may call. "*" allows every tool. The default is an empty list, which allows no tool.
 	AllowTools []string
-	// Namespaces gives each namespace its number, which is never reused. "default" is always there with
-	// number 0.
+	// Namespaces gives each namespace a number that is never reused. The namespace "default" always exists and has number 0.
 	Namespaces validate.Namespaces
 	// Pack has the options for reading registered documents.
 	Pack pack.Options
 
-	// Models returns the models that the sidecar itself can call, the default one first. If it is nil or
-	// returns none, the sidecar executes no turns.
+	// Models returns the models that the sidecar itself can call, the default model first. If Models is nil or returns no model, the sidecar
+	// executes no turns.
 	Models func() []string
 	// QueueLimit bounds the inputs that wait for one run. Default 256.
 	QueueLimit int
@@ -65,20 +62,18 @@ type Config struct {
 	Quotas *quota.Limits
 	// Accounts are the operator's budgets over many runs; nil = no accounts.
 	Accounts *budget.Ledger
-	// Local reports whether an agent of a pack is a member of that pack in this store, rather than an agent
-	// that the operator reaches elsewhere. Nil = unknown: then the step itself is charged for what the agent
-	// consumes.
+	// Local reports whether an agent of a pack is a member of that pack in this store; otherwise the operator configures where the agent is.
+	// If Local is nil, this is unknown, and the usage of the agent is charged to the step.
 	Local func(namespace uint32, pack, agent string) bool
 	// Prices are the prices of models that packs do not price; nil = none.
 	Prices *budget.Prices
-	// MaxInputs is the number of inputs in flight, commits included, from which an input that asks for new
-	// work is rejected. Default 1024.
+	// MaxInputs bounds the inputs in flight, including those that wait for their commit. Above this number the engine rejects inputs that
+	// start new work. Default 1024.
 	MaxInputs int
 	// TimersInFlight bounds the due timers that are fired at once. Default 256.
 	TimersInFlight int
 
-	// TraceShare is the share of runs without a caller's trace context that begin a trace, 0 to 1. Default 0:
-	// none.
+	// TraceShare is the share of runs that begin a trace although their caller sent no trace context, from 0 to 1. Default 0.
 	TraceShare float64
 }
 
@@ -104,7 +99,7 @@ func orDefault[N int | int64 | time.Duration](n, def N) N {
 	return n
 }
 
-// validate returns all faults of the configuration at once.
+// validate returns one error with all faults of the configuration.
 func (c Config) validate() error {
 	var faults []error
 	for _, part := range []struct {
@@ -135,5 +130,5 @@ func (c Config) validate() error {
 	return errors.Join(append(faults, c.Namespaces.Validate()...)...)
 }
 
-// Allowlist returns AllowTools as the policy uses it.
+// Allowlist returns AllowTools in the form that the policy uses.
 func (c Config) Allowlist() policy.Allowlist { return policy.NewAllowlist(c.AllowTools) }

@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Engine executes the inputs of all runs of one store, one input of a run at a time. The wiring owns it: it
-// attaches observers, calls Run, then Drain, in this order. Safe for concurrent use.
+// Engine executes the inputs of all runs of one store, one input of a run at a time. The code that creates it attaches observers, calls
+// Run, and then Drain, in this order. Safe for concurrent use.
 type Engine struct {
 	cfg      Config
 	store    Store
@@ -29,7 +29,7 @@ type Engine struct {
 	programs *packcache.Cache
 	timers   *timerShard
 	runs     *quota.Runs
-	// past reads states and records of the past.
+	// past reads earlier states and records of runs.
 	past *history.Reader
 	// effects finds the step that has a business key.
 	effects *effects.Index
@@ -37,8 +37,8 @@ type Engine struct {
 	shown *render.Renderer
 }
 
-// New builds an engine over an open store. It starts no goroutine: inputs are accepted at once, timers fire
-// while [Engine.Run] runs.
+// New returns an engine for an open store. It starts no goroutine. The engine accepts inputs at once; timers fire only while [Engine.Run]
+// runs.
 func New(cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("runtime: configuration: %w", err)
@@ -62,8 +62,9 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Run fires due timers until ctx ends, the engine drains or the store fails. It returns nil, or an error that
-// wraps [machine.ErrIndeterminate]: the process must then end, and the journal decides at its next start.
+// Run fires due timers until ctx ends, the engine drains or the store fails. It returns nil, or an error that wraps
+// [machine.ErrIndeterminate]. After this error the process must end, because only the next start can read from the journal what was
+// committed.
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -86,8 +87,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return fmt.Errorf("runtime: %w", machine.ErrIndeterminate)
 }
 
-// Drain accepts no new inputs (UNAVAILABLE DRAINING), stops the timers and waits until every accepted input
-// has its answer, or ctx ends. Reads are still served.
+// Drain makes the engine refuse new inputs (UNAVAILABLE DRAINING) and stops the timers. It returns when every accepted input has its
+// answer, or when ctx ends. Reads are still served.
 func (e *Engine) Drain(ctx context.Context) error {
 	if err := e.limiter.Drain(ctx); err != nil {
 		return fmt.Errorf("runtime: drain: %w", err)
@@ -95,13 +96,13 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Close drains without a limit of time. The store stays open; its owner closes it.
+// Close drains without a time limit. It does not close the store.
 func (e *Engine) Close() error {
 	return e.Drain(context.Background())
 }
 
-// Failed is closed once the outcome of a commit is unknown. From then on every
-// input is refused UNAVAILABLE COMMIT_UNKNOWN and the process should end.
+// Failed returns a channel that is closed when the outcome of a commit is unknown. From then on the engine refuses every input with
+// UNAVAILABLE COMMIT_UNKNOWN, and the process should end.
 func (e *Engine) Failed() <-chan struct{} { return e.limiter.Failed() }
 
 // Health returns nil while inputs are accepted, otherwise the reason why they are not.
@@ -110,8 +111,8 @@ func (e *Engine) Health() error { return e.limiter.Check() }
 // Namespace returns the number of a namespace; an unknown name is NOT_FOUND.
 func (e *Engine) Namespace(name string) (uint32, error) { return e.cfg.Namespaces.Number(name) }
 
-// within returns the number of a call's namespace. A namespace that the principal may not use is reported as
-// unknown.
+// within returns the number of a call's namespace. If the principal may not use the namespace, the error is the same as for an unknown
+// namespace.
 func (e *Engine) within(call Call) (uint32, error) {
 	return e.cfg.Namespaces.Within(call.Namespace, call.Principal.Namespaces)
 }
@@ -119,7 +120,7 @@ func (e *Engine) within(call Call) (uint32, error) {
 // Namespaces lists the configured names in order.
 func (e *Engine) Namespaces() []string { return e.cfg.Namespaces.Names() }
 
-// NamespaceName returns the name of a namespace by its number; "" if none with that number is configured.
+// NamespaceName returns the name of the namespace with the number. It returns "" if the configuration has no such namespace.
 func (e *Engine) NamespaceName(number uint32) string { return e.cfg.Namespaces.Name(number) }
 
 // Find returns the key of a run in a namespace that the principal may see. It does not read the run.

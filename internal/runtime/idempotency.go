@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Idempotency is optimistic: an id is looked up only when its input was refused or its commit found the id
-// used. For callers, check (3) of semantics §4 still comes before all checks after it: for every kind of
-// refusal, an input with a used id is answered as a repeat.
+// Idempotency is optimistic: the engine looks up an id only if its input was refused, or if its commit found that the id is used. The
+// order of the checks in semantics §4 still holds for callers: an input with a used id is answered as a repeat before any other refusal.
 
-// refuse answers an input that was refused for the given reason, unless the input is a repeat.
+// refuse returns the error for an input that was refused for the given reason. If the input is a repeat, it returns the answer of a
+// repeat instead.
 func (t *execution) refuse(ctx context.Context, reason error) (Answer, error) {
 	answer, found, err := t.repeat(ctx)
 	if found || err != nil {
@@ -23,8 +23,8 @@ func (t *execution) refuse(ctx context.Context, reason error) (Answer, error) {
 	return Answer{}, reason
 }
 
-// repeat answers an input whose id was used before: with the first answer if the body is the same, otherwise
-// with ALREADY_EXISTS. It returns false if the id was not used.
+// repeat answers an input whose id was used before. If the body is the same, it returns the first answer, otherwise ALREADY_EXISTS. It
+// returns false if the id was not used.
 func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 	if t.input.ID == "" {
 		return Answer{}, false, nil
@@ -50,7 +50,7 @@ func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 			Message: "another answer is recorded for this attempt",
 		}
 	case t.op.implicitID:
-		// Another body for the same execution: the caller gets the reason of the refusal (stale).
+		// The same execution sent another body: the caller gets the reason of the refusal (stale).
 		return Answer{}, false, nil
 	}
 	return Answer{}, false, &machine.Error{
@@ -59,7 +59,7 @@ func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 	}
 }
 
-// firstAnswer rebuilds the answer of the first input with this id from the records.
+// firstAnswer computes again, from the records, the answer of the first input with this id.
 func (t *execution) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, error) {
 	key := RunKey{Namespace: t.op.key.Namespace, ID: row.RunID}
 	entry, err := t.e.store.Entry(ctx, key.Namespace, key.ID, row.First)
@@ -83,7 +83,7 @@ func (t *execution) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer
 		Turn: t.openTurn(prog.Graph, result.State), Graph: prog.Graph,
 	}
 	if _, asked := entry.Input.Command.(machine.RequestSteps); asked {
-		// The requested steps are those of the first answer; their outcomes are the current ones.
+		// The answer has the steps that the first input requested, but with their current outcomes.
 		answer.State = head
 		if result.Steps, err = t.stepsNow(ctx, key, head, result.Steps); err != nil {
 			return Answer{}, err
@@ -95,9 +95,9 @@ func (t *execution) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer
 	return t.withSteps(ctx, answer, result)
 }
 
-// stepsNow returns the current outcomes of requests that were answered before. A call that the caller itself
-// may make is handed out only after the request was checked again, under the step's key, because the right to
-// make it, the run and the turn may be over.
+// stepsNow returns the current outcomes of requests that were answered before. A call that the caller itself may make is returned only
+// after its request was checked again, under the step's key. The check is needed because the caller may have lost the right to make the
+// call, or the run or the turn may be over.
 func (t *execution) stepsNow(ctx context.Context, key RunKey, head *machine.State, first []machine.StepOutcome) ([]machine.StepOutcome, error) {
 	now := slices.Clone(first)
 	var out []int
@@ -121,7 +121,7 @@ func (t *execution) stepsNow(ctx context.Context, key RunKey, head *machine.Stat
 	return now, t.rerequest(out, now)
 }
 
-// rerequest checks the requests at the given indexes again, as if they had no id.
+// rerequest checks the requests at the given places again, as if the requests were new.
 func (t *execution) rerequest(places []int, outcomes []machine.StepOutcome) error {
 	if _, err := t.authorize(); err != nil {
 		return err

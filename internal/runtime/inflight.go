@@ -9,12 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// inflightLimiter bounds how many inputs the engine works on at once, and tells a drain when the last
-// one has finished. Safe for concurrent use.
+// inflightLimiter bounds how many inputs the engine works on at once. It also signals a drain when the last input has finished. Safe for
+// concurrent use.
 type inflightLimiter struct {
 	inFlight atomic.Int64
-	// limit is the number of inputs in flight above which Acquire rejects. lastRetryAt is the time up to
-	// which rejected callers are spread, as Elapsed measures it.
+	// limit is the number of inputs in flight above which Acquire rejects inputs. lastRetryAt is the latest time at which a rejected caller
+	// was asked to retry, as the clock's Elapsed.
 	limit       int64
 	lastRetryAt atomic.Int64
 	clock       Clock
@@ -27,15 +27,13 @@ type inflightLimiter struct {
 	failOnce sync.Once
 }
 
-// newInflightLimiter returns a limiter that admits inputs; limit is how many may be in flight before
-// it rejects.
+// newInflightLimiter returns a limiter that admits inputs until limit inputs are in flight.
 func newInflightLimiter(limit int, clock Clock) *inflightLimiter {
 	return &inflightLimiter{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
 }
 
-// Acquire admits one input. It returns an error if the engine is draining or failed, or if more
-// than share times the limit are in flight. A share of 0 means no bound. Every admitted input
-// must be given back with Release.
+// Acquire admits one input. It returns an error if the engine is draining or failed, or if more than share times the limit are in flight.
+// A share of 0 means no bound. The caller must call Release once for each admitted input.
 func (l *inflightLimiter) Acquire(share int64) error {
 	got := l.inFlight.Add(1)
 	err := l.Check()
@@ -51,16 +49,14 @@ func (l *inflightLimiter) Acquire(share int64) error {
 	return err
 }
 
-// Bounds of the retry delay that a rejected caller gets. The shortest is a few times what the
-// inputs in flight take.
+// Bounds of the retry delay that a rejected caller gets. The shortest delay is a few times the duration of the inputs in flight.
 const (
 	shortestPause = 250 * time.Millisecond
 	longestPause  = 10 * time.Second
 )
 
-// retryDelay returns the delay after which one more rejected caller may retry, in nanoseconds. It
-// spreads the retries, at most limit of them in a second: callers that all came back at once
-// would keep the process busy with rejecting them.
+// retryDelay returns the delay after which the next rejected caller may retry, in nanoseconds. It spreads the retries, at most limit of
+// them in a second. If all callers came back at once, the process would be busy with rejecting them.
 func (l *inflightLimiter) retryDelay() int64 {
 	now := int64(l.clock.Elapsed())
 	for {
@@ -72,7 +68,7 @@ func (l *inflightLimiter) retryDelay() int64 {
 	}
 }
 
-// Check returns why the engine takes no input any more, or nil if it does.
+// Check returns nil while the engine accepts inputs, else the reason why it does not.
 func (l *inflightLimiter) Check() error {
 	select {
 	case <-l.failed:
@@ -91,7 +87,7 @@ func (l *inflightLimiter) Check() error {
 // drainRetry is the retry delay for callers of a draining server, in nanoseconds.
 const drainRetry = 1_000_000_000
 
-// Release ends one admitted input.
+// Release ends one input that Acquire admitted.
 func (l *inflightLimiter) Release() {
 	if l.inFlight.Add(-1) == 0 && l.draining.Load() {
 		l.once.Do(func() { close(l.empty) })
@@ -111,14 +107,14 @@ func (l *inflightLimiter) Drain(ctx context.Context) error {
 	}
 }
 
-// Fail stops admission for good: the content of the store is unknown.
+// Fail ends admission for good, because the content of the store is unknown.
 func (l *inflightLimiter) Fail() { l.failOnce.Do(func() { close(l.failed) }) }
 
-// commitUnknown returns the error for an input whose commit may or may not be in the store.
+// commitUnknown returns the error for an input when it is unknown whether its commit is in the store.
 func commitUnknown() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN",
-		Message: "nobody knows whether the commit happened; repeat the request with the same id once the server is back",
+		Message: "it is not known whether the commit happened; repeat the request with the same id once the server is back",
 	}
 }
 

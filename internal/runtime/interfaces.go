@@ -7,18 +7,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Clock gives the time. It is injected, so that tests and replays control it.
+// Clock gives the time to the engine. Tests and replays replace it.
 type Clock interface {
-	// Now is the wall clock. It may be set, forwards and back.
+	// Now returns the time of the wall clock, which an operator may set forwards and back.
 	Now() time.Time
-	// Elapsed is the time since a fixed moment, by a monotonic clock that is never set. Durations are
-	// measured by it.
+	// Elapsed returns the time since a fixed moment, from a monotonic clock that is never set. The engine measures durations with it.
 	Elapsed() time.Duration
-	// After delivers once when d has passed, as measured by Elapsed.
+	// After returns a channel that delivers one value when d has passed, as measured by Elapsed.
 	After(d time.Duration) <-chan time.Time
 }
 
-// IDs makes new identifiers. It is injected, so that tests are repeatable.
+// IDs makes new identifiers. Tests replace it so that they are repeatable.
 type IDs interface {
 	// RunID returns a ULID for a run that starts at the given time.
 	RunID(at time.Time) string
@@ -26,22 +25,22 @@ type IDs interface {
 	Token() string
 }
 
-// Store keeps runs. It has all methods that the engine and the packages around it need together; each of
-// those packages declares the part that it calls. The central write is "append this batch to this run's
-// journal if the journal's last seq is Prev". Reads see every commit that was acknowledged before they began.
+// Store keeps runs. It has all methods that the engine and the packages around it need. Each of these packages declares the part that it
+// calls. The central write is "append this batch to this run's journal if the journal's last seq is Prev". Reads see every commit that
+// was acknowledged before they began.
 //
-// Errors: [machine.ErrSeqConflict] and [machine.ErrConsumed] for failed preconditions (the batch was not
-// stored); *[machine.Error] for limits (DISK_LOW, a batch over 8 MiB); [machine.ErrIndeterminate] when it is
-// unknown whether the commit happened: the store is then read-only for good and the process must end.
+// Errors: [machine.ErrSeqConflict] and [machine.ErrConsumed] for failed preconditions (the batch was not stored); *[machine.Error] for
+// limits (DISK_LOW, a batch over 8 MiB); [machine.ErrIndeterminate] if it is unknown whether the commit happened. After that the store is
+// read-only for good, and the process must end.
 type Store interface {
 	Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error)
 
-	// ReplayWith is called once, before any state is read. A store need not store the state of a run with
-	// each entry. To return a later state, it calls the function with a stored state and the entries after
-	// that state, and the function returns the state after the entries.
+	// ReplayWith is called once, before any state is read. It gives the store a function that computes states. A store may store the state
+	// of a run less often than its entries. To return a later state, the store calls replay with a stored state and the entries after it,
+	// and replay returns the state after these entries.
 	ReplayWith(replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error))
 
-	// Head returns a run's state. Error: [machine.ErrNoRun].
+	// Head returns the newest state of a run. Error: [machine.ErrNoRun].
 	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
 	// Entries returns a run's entries that hold records >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
@@ -51,8 +50,8 @@ type Store interface {
 	// is none, and a replay begins at the first record. The number of records between two checkpoints bounds
 	// the cost of reading a past state.
 	Checkpoint(ctx context.Context, ns uint32, run string, seq uint64) (*machine.State, error)
-	// Journal returns entries of all runs with cursor > after, in cursor order,
-	// and the cursor scanned so far.
+	// Journal returns entries of all runs whose cursor is greater than after, in cursor order. It also returns the cursor up to which it has
+	// read.
 	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
 	// Tail returns the newest cursor of a namespace.
 	Tail(ctx context.Context, ns uint32) (uint64, error)
@@ -62,8 +61,8 @@ type Store interface {
 
 	// Consumed returns the row of a used id, and false if the id was not used.
 	Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error)
-	// Effect returns the row of a business key; false = no step has it. Committing a batch with a key that
-	// another step has returns [machine.ErrEffectTaken].
+	// Effect returns the row of a business key. It returns false if no step has the key. Committing a batch with a key that another step has
+	// returns [machine.ErrEffectTaken].
 	Effect(ctx context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error)
 	// ArtifactVersions lists the writes of one artifact with seq <= atSeq in
 	// order; newestOnly returns at most the last.
@@ -74,8 +73,8 @@ type Store interface {
 	// MessageRows lists rows [from, next) of a state's conversation.
 	MessageRows(ctx context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error)
 
-	// DueTimers returns timers with Due <= now, earliest first, at most limit, and
-	// the due time of the first later one (0 = none).
+	// DueTimers returns at most limit timers with Due <= now, the earliest first. It also returns the due time of the next timer after them;
+	// 0 = there is none.
 	DueTimers(ctx context.Context, now int64, limit int) (due []machine.Timer, next int64, err error)
 	// ReadyRuns lists runs in the ready index after the given run id.
 	ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error)
@@ -89,29 +88,28 @@ type Store interface {
 	HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error
 	StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error)
 
-	// ListRuns returns heads in order of creation, after the given run id ("" =
-	// from the start), and the run id after which the next page begins ("" = no
-	// more).
+	// ListRuns returns the newest states of runs in order of creation, after the given run id ("" = from the first run). It also returns the
+	// run id after which the next page begins ("" = this was the last page).
 	ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error)
 
-	// Tasks calls visit with the heads of an owner's tasks, newest status first, equal ones by run id, until
-	// visit returns false or the newest limit of them were shown. The limit bounds the memory of the call.
-	// The owner "" means every owner; a context id keeps only the tasks of that context.
+	// Tasks calls visit with the newest states of an owner's tasks, ordered by the time of their status, the newest first, and then by run
+	// id. It stops when visit returns false or after limit tasks. The limit bounds the memory of the call. The owner "" selects every owner;
+	// a contextID selects only the tasks of that context.
 	Tasks(ctx context.Context, ns uint32, owner, contextID string, limit int, visit func(*machine.State) bool) error
-	// Held lists rows of [machine.HeldIndex] after a place (zero: from the start), by time, at most limit.
+	// Held lists at most limit rows of [machine.HeldIndex], ordered by time, after a place. The zero place means from the first row.
 	Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error)
 
 	// CountRuns counts the runs in any of the statuses.
 	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)
 
-	// PutPack registers a pack. Registering the same bytes again returns the same row. A name that is taken
-	// by other bytes is a *[machine.Error] PACK_VERSION_TAKEN.
+	// PutPack registers a pack. Registering the same bytes again returns the same row. If other bytes have the same name and version, the
+	// error is a *[machine.Error] PACK_VERSION_TAKEN.
 	PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error)
-	// Pack returns the pack of a reference "id", "id@version" or "sha256:<hex>". Error: [machine.ErrNoPack].
+	// Pack returns the pack that a reference names: "id", "id@version" or "sha256:<hex>". Error: [machine.ErrNoPack].
 	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
-	// ListPacks lists packs by id and version.
+	// ListPacks lists packs, ordered by id and version.
 	ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error)
 
-	// Failed is closed when the store had an indeterminate error.
+	// Failed returns a channel that is closed after an error that leaves the outcome of a commit unknown.
 	Failed() <-chan struct{}
 }

@@ -15,17 +15,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// The operations of the engine for the packages around it. Each of those packages declares the part that it
-// calls as an interface of its own; the engine imports none of them.
+// The operations that the engine offers to the packages around it. Each of these packages declares the part that it calls as its own
+// interface. The engine imports none of these packages.
 
-// ApplyInternal executes an input of the engine's own, without asking the policy. Errors as of
-// [Engine.Apply].
+// ApplyInternal executes an input that the engine itself makes. It does not ask the policy. Errors: those of [Engine.Apply].
 func (e *Engine) ApplyInternal(ctx context.Context, key RunKey, command machine.Command) (Answer, error) {
 	return e.apply(ctx, &operation{key: key, principal: Principal{Subject: OwnName}, internal: true, command: command})
 }
 
-// WithRunLock calls do in the run's own turn, after the inputs that came before and before those that come
-// after it. do must not make an input of the same run. Errors: the error of do, or QUEUE_FULL.
+// WithRunLock calls do in the run's turn, so that no input of the run is executed at the same time. do must not make an input of the same
+// run. Errors: the error of do, or QUEUE_FULL.
 func (e *Engine) WithRunLock(key RunKey, do func() error) error {
 	entry, err := e.runTable.acquireWait(key)
 	if err != nil {
@@ -45,7 +44,7 @@ func (e *Engine) Evict(key RunKey, do func() error) error {
 	return do()
 }
 
-// Current returns a run's newest state and its program.
+// Current returns the newest state of a run and its program.
 func (e *Engine) Current(ctx context.Context, key RunKey) (*machine.State, *packcache.Program, error) {
 	s, err := e.Head(ctx, key)
 	if err != nil {
@@ -55,13 +54,13 @@ func (e *Engine) Current(ctx context.Context, key RunKey) (*machine.State, *pack
 	return s, prog, err
 }
 
-// Programs returns the compiled packs; safe for concurrent use.
+// Programs returns the compiled packs. Safe for concurrent use.
 func (e *Engine) Programs() *packcache.Cache { return e.programs }
 
-// Turns returns the renderer of turns; safe for concurrent use.
+// Turns returns the renderer of turns. Safe for concurrent use.
 func (e *Engine) Turns() *render.Renderer { return e.shown }
 
-// Terms returns the limits and defaults under which runs begin. Read-only.
+// Terms returns the limits and defaults that apply when a run begins. The caller must not change them.
 func (e *Engine) Terms() *validate.Terms { return &e.terms }
 
 // Admit returns the number of a call's namespace if the caller has one of the scopes.
@@ -84,13 +83,13 @@ func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
 	return key, Denied(policy.Require(ref.Principal, policy.RunsRead|policy.RunsWrite))
 }
 
-// NamespaceNumbers lists the numbers of the configured namespaces, in no order.
+// NamespaceNumbers lists the numbers of the configured namespaces. Their order is not defined.
 func (e *Engine) NamespaceNumbers() []uint32 {
 	return slices.Collect(maps.Values(e.cfg.Namespaces))
 }
 
-// Inside calls do as an input in flight: a drain waits for it, and an unknown outcome of do
-// ([machine.ErrIndeterminate]) is fatal like that of any commit.
+// Inside calls do and counts it as an input in flight, so that a drain waits for it. If do returns [machine.ErrIndeterminate], the engine
+// fails as after a commit with an unknown outcome.
 func (e *Engine) Inside(do func() error) error {
 	if err := e.limiter.Acquire(0); err != nil {
 		return err
@@ -104,7 +103,7 @@ func (e *Engine) Inside(do func() error) error {
 	return err
 }
 
-// Accounts lists the operator's accounts of a namespace as [budget.Ledger.List] does.
+// Accounts lists the operator's accounts of a namespace, as [budget.Ledger.List] does.
 func (e *Engine) Accounts(call Call, prefix, after string, most int) ([]budget.View, bool, error) {
 	ns, err := e.Admit(call, policy.RunsRead)
 	if err != nil {
@@ -117,5 +116,5 @@ func (e *Engine) Accounts(call Call, prefix, after string, most int) ([]budget.V
 // AccountFigures returns the figures of the accounts of all namespaces, for metrics.
 func (e *Engine) AccountFigures() []budget.Figure { return e.cfg.Accounts.Figures(e.cfg.Clock.Now()) }
 
-// Past returns the reader of past states and records; safe for concurrent use.
+// Past returns the reader of past states and records. Safe for concurrent use.
 func (e *Engine) Past() *history.Reader { return e.past }

@@ -5,13 +5,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// LeaseHolder is a caller whose authority is the leases that it holds, not its scopes: a connected worker.
-// The engine calls its methods in the turn of the run in question.
+// LeaseHolder is a connected worker. Its authority comes from the leases that it holds, not from its scopes. The engine calls the methods
+// in the turn of the run.
 type LeaseHolder interface {
-	// Holds reports whether the token that a request shows is a lease that gives the right to act, and
-	// returns the execution of that lease. The returned grant is valid also if the result is false.
+	// Holds reports whether the token in a request is a lease that permits the act. It returns the execution that the lease belongs to. The
+	// returned grant is valid also if the result is false.
 	Holds(run, token string, act policy.Act, command machine.Command) (Grant, bool)
-	// Counted adds to the number of step requests made under a token.
+	// Counted adds to the number of step requests that were made under a token.
 	Counted(token string, requests int)
 }
 
@@ -19,16 +19,15 @@ type LeaseHolder interface {
 type Grant struct {
 	// Token is the turn token; "" = none.
 	Token string
-	// Turn and Attempt name the execution.
+	// Turn and Attempt identify the execution.
 	Turn    uint64
 	Attempt int
-	// Delivery numbers the tokens of this execution. The default keys of steps start anew with each delivery
+	// Delivery is the number of the token among the tokens of this execution. The default keys of steps start again with each delivery
 	// (machine.RequestSteps.First).
 	Delivery int
-	// Requests counts the step requests under this token since it was issued or its turn was released.
+	// Requests counts the step requests under this token, since it was issued or since its turn was released.
 	Requests int
-	// Worker and At are set if the token is a lease's: the worker that received it, and when, in Unix
-	// nanoseconds.
+	// Worker and At are set if the token is a lease. Worker received the lease, and At is the time when it did, in Unix nanoseconds.
 	Worker string
 	At     int64
 
@@ -36,7 +35,7 @@ type Grant struct {
 	principal string
 }
 
-// assignment returns the delivery to record with a request under a lease; nil for the token of a caller.
+// assignment returns the delivery to record with a request under a lease. It returns nil if a caller has the token.
 func (t *Grant) assignment() *machine.Assignment {
 	if t.Worker == "" || t.Delivery == 0 {
 		return nil

@@ -17,24 +17,23 @@ import (
 // so it is read again after each sleep.
 const maxClockSleep = time.Second
 
-// timerRetry is the pause after the store or a run refused a timer.
+// timerRetry is the pause before a timer is tried again that the store or a run has refused.
 const timerRetry = time.Second
 
-// timerShard fires the durable timers of the store when they are due. Only [timerShard.round] depends on this
-// process firing all timers of the store. Timers are read from the store in batches; none is kept in memory
-// for a sleeping run.
+// timerShard fires the durable timers of the store when they are due. Only [timerShard.round] assumes that this process fires all timers
+// of the store. Timers are read from the store in batches, so sleeping runs need no memory.
 type timerShard struct {
 	e *Engine
-	// alarm is the due time that the loop sleeps for. A timer that is set for an earlier time wakes the loop.
-	// While the loop reads the store, every new timer wakes it.
+	// alarm is the due time until which the loop sleeps. A timer that is set for an earlier time wakes the loop. While the loop reads the
+	// store, every new timer wakes it.
 	alarm atomic.Int64
 	wake  chan struct{}
-	// failed holds timers that could not be fired and when to try each again, by the clock's Elapsed. They
-	// must not keep later ones from firing. Only the loop uses it.
+	// failed are the timers that could not be fired, with the time of the next try as the clock's Elapsed. So they do not prevent later
+	// timers from firing. Only the loop uses this map.
 	failed map[machine.Timer]time.Duration
 }
 
-// maxFailedTimers bounds the failed timers that are remembered for another try.
+// maxFailedTimers bounds the failed timers in failed.
 const maxFailedTimers = 4096
 
 func newTimerShard(e *Engine) *timerShard {
@@ -61,14 +60,14 @@ func (t *timerShard) onTimerSet(due int64) {
 	}
 }
 
-// Values of round that are not times.
+// Special values that round returns instead of a time.
 const (
 	roundImmediate = 0
 	roundRetry     = -1
 	roundNone      = math.MaxInt64
 )
 
-// run fires timers until ctx ends or the engine takes no more inputs.
+// run fires timers until ctx ends or the engine accepts no more inputs.
 func (t *timerShard) run(ctx context.Context) {
 	for ctx.Err() == nil && t.e.limiter.Check() == nil {
 		switch due := t.round(ctx); due {
@@ -83,8 +82,8 @@ func (t *timerShard) run(ctx context.Context) {
 	}
 }
 
-// sleepUntil sleeps until a moment of the wall clock, in Unix nanoseconds, or until woken. It checks the wall
-// clock every maxClockSleep, because the clock may be set meanwhile.
+// sleepUntil sleeps until a time of the wall clock, in Unix nanoseconds, or until the loop is woken. It reads the wall clock every
+// maxClockSleep, because the clock may be set meanwhile.
 func (t *timerShard) sleepUntil(ctx context.Context, due int64) {
 	for {
 		pause := time.Duration(due - t.e.cfg.Clock.Now().UnixNano())
@@ -94,7 +93,7 @@ func (t *timerShard) sleepUntil(ctx context.Context, due int64) {
 	}
 }
 
-// sleep waits for the alarm; a nil alarm never comes. It returns false if it was woken for another reason.
+// sleep waits for the alarm. A nil alarm never comes. It returns false if something else woke the loop.
 func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 	select {
 	case <-alarm:
@@ -107,8 +106,8 @@ func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 	return false
 }
 
-// round fires one batch of due timers and returns when the next ones are due, in Unix nanoseconds:
-// roundImmediate = at once, roundRetry = a timer failed or the store did, roundNone = no timer is set.
+// round fires one batch of due timers. It returns the time at which the next timers are due, in Unix nanoseconds, or roundImmediate (at
+// once), roundRetry (a timer or the store failed) or roundNone (no timer is set).
 func (t *timerShard) round(ctx context.Context) int64 {
 	t.alarm.Store(math.MaxInt64)
 	now := t.e.cfg.Clock.Now().UnixNano()
@@ -132,8 +131,8 @@ func (t *timerShard) round(ctx context.Context) int64 {
 	return next
 }
 
-// fresh returns the due timers without the failed ones whose retry time has not come, and forgets failed
-// timers that are no longer in the store.
+// fresh returns the due timers, without the failed timers that must not be tried again yet. It also removes failed timers that are no
+// longer in the store from failed.
 func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
 	now := t.e.cfg.Clock.Elapsed()
 	waiting := make(map[machine.Timer]time.Duration, len(t.failed))
@@ -149,8 +148,8 @@ func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
 	return fresh
 }
 
-// fireAll fires a batch, each timer in its run's own turn, and waits for all of them. The wait leaves room
-// for live inputs between two batches. It reports whether any timer succeeded.
+// fireAll fires a batch of timers, each in the turn of its run, and waits for all of them, so that callers' inputs can be executed
+// between two batches. It reports whether any timer was fired.
 func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	through := make([]bool, len(due))
 	var batch sync.WaitGroup
@@ -167,8 +166,8 @@ func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	return slices.Contains(through, true)
 }
 
-// fire applies one timer and reports whether it is finished. A timer that made no change was replaced after
-// it was read; one that is still in the store counts as failed.
+// fire applies one timer and reports whether it is finished. If a timer made no change, it was replaced after it was read. If such a
+// timer is still in the store, it counts as failed.
 func (t *timerShard) fire(ctx context.Context, timer machine.Timer) bool {
 	answer, err := t.e.ApplyInternal(ctx, RunKey{Namespace: timer.Namespace, ID: timer.RunID}, machine.FireTimer{
 		Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due,

@@ -73,7 +73,7 @@ var sentinels = []struct {
 	{machine.ErrNoRun, machine.Error{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run, or not yours to see"}},
 	{machine.ErrNoRecord, machine.Error{Code: machine.CodeNotFound, Reason: "RECORD_NOT_FOUND", Field: "seq", Message: "the run has no record of that seq"}},
 	{machine.ErrNoPack, machine.Error{Code: machine.CodeNotFound, Reason: "PACK_NOT_FOUND", Field: "pack", Message: "no pack is registered under that reference"}},
-	{machine.ErrIndeterminate, machine.Error{Code: machine.CodeUnavailable, Reason: CommitUnknown, Message: "nobody knows whether the commit happened; repeat it with the same id once the server is back"}},
+	{machine.ErrIndeterminate, machine.Error{Code: machine.CodeUnavailable, Reason: CommitUnknown, Message: "it is not known whether the commit happened; repeat the request with the same id once the server is back"}},
 }
 
 // Withheld is an error of which the caller gets only an id. The log has the details under that

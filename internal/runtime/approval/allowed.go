@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// NotAllowed is the error of a call of a tool that the operator's allowlist no longer admits.
+// NotAllowed is the error for a call of a tool that the operator's allowlist no longer contains.
 type NotAllowed struct{ machine.Denial }
 
 func (n *NotAllowed) Error() string { return n.Code + ": " + n.Message }

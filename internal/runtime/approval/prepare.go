@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// RunContext is the run that an input is for.
+// RunContext is the run that an input belongs to, with all that the checks of approvals need.
 type RunContext struct {
 	Past    *history.Reader
 	Key     machine.RunKey
@@ -72,15 +72,15 @@ func (s *RunContext) judge(ctx context.Context, cmd machine.RequestSteps) (machi
 	return cmd, nil
 }
 
-// values are the values of a run that conditions use. Each is read once.
+// values holds the values of a run that conditions use. Each value is read once.
 type values struct {
 	scene                *RunContext
 	variables, artifacts map[string]any
-	// unseen maps a kind of values to the reason why conditions cannot use it.
+	// unseen maps a kind of values to the reason why conditions cannot use values of this kind.
 	unseen map[string]string
 }
 
-// unseen returns the reason why a condition would not see the value that is sent.
+// unseen returns the reason why a condition cannot use the value.
 func unseen(what string, err error) string {
 	return short("no condition sees " + what + " as it is: " + err.Error())
 }
@@ -185,7 +185,7 @@ func (v *values) readArtifacts(ctx context.Context) error {
 func (s *RunContext) decision(ctx context.Context, cmd machine.DecideStep) (machine.Command, error) {
 	i := slices.IndexFunc(s.State.Steps, func(p machine.ToolStep) bool { return p.Step == cmd.Step })
 	if i < 0 || !s.State.Steps[i].HeldForApproval() {
-		return cmd, nil // The machine refuses it.
+		return cmd, nil // the machine refuses this command
 	}
 	step := &s.State.Steps[i]
 	tool := step.Tool
@@ -242,7 +242,7 @@ func Barred(starters []policy.Identity, by policy.Identity) []string {
 	return names
 }
 
-// wrong returns why a tool does not accept a payload; "" = it does.
+// wrong returns the reason why a tool does not accept a payload, or "" if the tool accepts it.
 func (s *RunContext) wrong(tool string, payload []byte) string {
 	if d := validate.Denial(s.Program, &machine.StepRequest{Tool: tool, Payload: payload}); d != nil {
 		return d.Message

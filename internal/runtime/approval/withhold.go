@@ -40,8 +40,8 @@ func Withhold(s *machine.State, c machine.Command, answers []history.StepAnswer)
 	}
 }
 
-// Given returns the calls in an answer that the caller may make: approved calls, and calls that the
-// caller declared as its own. Delegations to agents are not included.
+// Given returns the calls in an answer that the caller may execute: the approved calls, and the calls that the caller declared as its
+// own. It does not return delegations to agents.
 func Given(s *machine.State, answers []history.StepAnswer) []*machine.ToolStep {
 	var given []*machine.ToolStep
 	for i := range answers {
@@ -70,7 +70,7 @@ func stepOf(s *machine.State, number uint32) *machine.ToolStep {
 	return nil
 }
 
-// changed returns how a call that may be sent differs from the approved one; nil = it does not.
+// changed returns how a call that may be sent differs from the approved call. It returns nil if they are equal.
 func changed(s *machine.State, step *machine.ToolStep, payload []byte) *Mismatch {
 	if step.Approval == nil || !step.AwaitingAnswer() || step.HeldForApproval() {
 		return nil

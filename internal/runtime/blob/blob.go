@@ -31,18 +31,18 @@ const (
 	sweepEvery = time.Hour
 )
 
-// Store stores blobs: values that are too large for a run's journal, which then has a reference.
+// Store stores blobs. A blob is a value that is too large for a run's journal; the journal has only a reference to it.
 type Store interface {
-	// Upload returns the stored part of an upload; zero = none.
+	// Upload returns the stored part of an upload. The zero value means that nothing is stored.
 	Upload(ctx context.Context, ns uint32, key machine.UploadKey) (machine.Upload, error)
-	// AppendUpload stores the next piece of an upload. The upload must still be in the state
-	// before, else the error is [machine.ErrUploadChanged].
+	// AppendUpload stores the next piece of an upload. The stored state of the upload must equal before; otherwise the error is
+	// [machine.ErrUploadChanged].
 	AppendUpload(ctx context.Context, ns uint32, key machine.UploadKey, before machine.Upload, piece []byte, at int64) (machine.Upload, error)
-	// FinishUpload makes an upload a blob; [machine.ErrUploadChanged].
+	// FinishUpload turns a complete upload into a blob. The error is [machine.ErrUploadChanged] if another call changed the upload.
 	FinishUpload(ctx context.Context, ns uint32, key machine.UploadKey, up machine.Upload, blob machine.Blob) (existed bool, err error)
-	// Blob returns the metadata of a blob; [machine.ErrNoBlob].
+	// Blob returns the metadata of a blob. The error is [machine.ErrNoBlob] if the blob does not exist.
 	Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob, error)
-	// Piece returns the n-th piece of a blob or an upload; [machine.ErrNoBlob].
+	// Piece returns the n-th piece of a blob or an upload. The error is [machine.ErrNoBlob] if the piece does not exist.
 	Piece(ctx context.Context, ns uint32, pieces [16]byte, n int) ([]byte, error)
 	// SweepBlobs removes uploads and unreferenced blobs that were last stored before a time, Unix
 	// nanoseconds.
@@ -52,11 +52,10 @@ type Store interface {
 // PutRequest is the argument of [Service.Put].
 type PutRequest struct {
 	runtime.Call
-	// UploadID names the upload among those of the principal; "" = an upload that cannot be
-	// resumed.
+	// UploadID identifies the upload among the uploads of the principal. If it is "", the upload cannot be resumed.
 	UploadID  string
 	MediaType string
-	// Ref is the expected reference of the complete blob; "" = not checked.
+	// Ref is the expected reference of the complete blob. If it is "", the reference is not checked.
 	Ref string
 }
 
@@ -64,7 +63,7 @@ type PutRequest struct {
 type Info struct {
 	// Ref is "" while the upload is not complete.
 	Ref string
-	// Size is in bytes; for an upload, it is the offset to continue from.
+	// Size is in bytes. For an upload it is the offset at which the caller continues.
 	Size      int64
 	MediaType string
 	// Duplicate reports whether these bytes were already stored.
@@ -80,9 +79,9 @@ type Writer struct {
 	want [32]byte
 	up   machine.Upload
 	hash hash.Hash
-	// pending are bytes that do not fill a piece yet.
+	// pending are received bytes that are not yet a full piece.
 	pending []byte
-	// known is the blob if it is already stored.
+	// known is the requested blob if it is already stored, else nil.
 	known *machine.Blob
 }
 
@@ -118,7 +117,7 @@ func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	return w, w.goOn(ctx)
 }
 
-// admit checks that blobs are enabled, and the caller's right.
+// admit checks that blobs are enabled and that the caller has the right to use them.
 func (r *Service) admit(call runtime.Call, scopes runtime.Scopes) (uint32, error) {
 	ns, err := r.cfg.Engine.Admit(call, scopes)
 	if err != nil {
@@ -141,7 +140,7 @@ func parseRef(ref string) (sum [32]byte, err error) {
 	return [32]byte(raw), nil
 }
 
-// goOn hashes the stored part of the upload.
+// goOn hashes the part of the upload that is already stored, so that Write can continue after it.
 func (w *Writer) goOn(ctx context.Context) (err error) {
 	if w.up, err = w.r.cfg.Store.Upload(ctx, w.ns, w.key); err != nil {
 		return fmt.Errorf("runtime: %w", err)
@@ -161,8 +160,8 @@ func (w *Writer) Known() bool { return w.known != nil }
 
 func (w *Writer) size() int64 { return w.up.Size + int64(len(w.pending)) }
 
-// Write appends the bytes from an offset on; bytes that it already has are skipped. Errors:
-// INVALID_ARGUMENT BLOB_GAP, RESOURCE_EXHAUSTED BLOB_TOO_LARGE, ABORTED UPLOAD_CONTENDED.
+// Write appends data, which begins at offset. It skips the bytes that it has already received. Errors: INVALID_ARGUMENT BLOB_GAP,
+// RESOURCE_EXHAUSTED BLOB_TOO_LARGE, ABORTED UPLOAD_CONTENDED.
 func (w *Writer) Write(ctx context.Context, offset int64, data []byte) error {
 	have := w.size()
 	if offset > have {
@@ -212,8 +211,8 @@ func uploadFailed(err error) error {
 	return fmt.Errorf("runtime: upload: %w", err)
 }
 
-// Pause stores the received bytes and returns the offset to continue from. An upload without an id
-// of the caller cannot be resumed; a sweep removes it.
+// Pause stores the received bytes and returns the offset at which the caller continues. An upload without an id from the caller cannot be
+// resumed; a sweep removes it.
 func (w *Writer) Pause(ctx context.Context) (Info, error) {
 	if w.known != nil {
 		return infoOf(w.known, true), nil
@@ -227,8 +226,8 @@ func (w *Writer) Pause(ctx context.Context) (Info, error) {
 	return Info{Size: w.size()}, nil
 }
 
-// Finish makes the received bytes a blob. Errors: those of Write, and INVALID_ARGUMENT
-// BLOB_MISMATCH, which leaves the upload as it was.
+// Finish turns the received bytes into a blob. Errors: those of Write, and INVALID_ARGUMENT BLOB_MISMATCH, which leaves the upload as it
+// was.
 func (w *Writer) Finish(ctx context.Context) (Info, error) {
 	if w.known != nil {
 		return w.refresh(ctx)
@@ -274,8 +273,8 @@ func infoOf(b *machine.Blob, existed bool) Info {
 	}
 }
 
-// Get reads a blob from an offset on. It calls emit for each piece, at least once. Errors:
-// NOT_FOUND BLOB_NOT_FOUND, OUT_OF_RANGE BLOB_OFFSET, those of emit.
+// Get reads a blob from offset to its end. It calls emit for each piece, and at least once. Errors: NOT_FOUND BLOB_NOT_FOUND,
+// OUT_OF_RANGE BLOB_OFFSET, and the errors that emit returns.
 func (r *Service) Get(ctx context.Context, call runtime.Call, ref string, offset int64, emit func(info Info, at int64, piece []byte) error) error {
 	ns, err := r.admit(call, policy.RunsRead|policy.RunsWrite|policy.Work)
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package blob stores values that are too large for a run's journal, which then has a reference. It
-// offers uploads that can be resumed, reads from an offset, and a sweep.
+// Package blob stores values that are too large for a run's journal; the journal has only a reference to them. It offers uploads that can
+// be resumed, reads from an offset, and a sweep.
 //
-// Owns: the pieces of uploads, and when a blob is old enough to be removed.
+// Owns: the pieces of uploads, and the decision when a blob is old enough to be removed.
 //
-// Guarantees: a blob is named by the hash of its bytes, and is complete or absent. A blob that a
-// run refers to is never removed.
+// Guarantees: a blob is named by the hash of its bytes, and is complete or absent. A blob that a run refers to is never removed.
 package blob

@@ -19,13 +19,12 @@ type Engine interface {
 	NamespaceNumbers() []uint32
 }
 
-// Config configures a [Service]. Engine, Clock and IDs are required. The other fields have a
-// default for zero.
+// Config configures a [Service]. Engine, Clock and IDs are required. The other fields have a default, which the zero value selects.
 type Config struct {
 	Engine Engine
 	Clock  runtime.Clock
 	IDs    runtime.IDs
-	// Store stores the blobs; nil = no blobs (BLOBS_OFF).
+	// Store stores the blobs. If it is nil, blobs are disabled (BLOBS_OFF).
 	Store Store
 	// MaxBytes bounds one blob, in bytes. Default [DefaultMaxBytes].
 	MaxBytes int64
@@ -33,8 +32,7 @@ type Config struct {
 	Grace time.Duration
 }
 
-// Service stores, reads and sweeps blobs. The server creates it. It has no state besides its
-// configuration and needs no lock. Safe for concurrent use.
+// Service stores, reads and sweeps blobs. It has no state besides its configuration and needs no lock. Safe for concurrent use.
 type Service struct{ cfg Config }
 
 // New checks the configuration, returns all errors at once, and starts no goroutine.

@@ -19,11 +19,11 @@ type Ledger struct {
 	mu    sync.Mutex
 	table *Table
 	rows  map[key]*machine.AccountRow
-	// refused counts the inputs that exceeded the limit, since the start.
+	// refused counts for each account the inputs that would have exceeded its limit, since the process started.
 	refused map[key]int64
 }
 
-// New returns a Ledger with the stored rows.
+// New returns a Ledger with the amounts of the stored rows.
 func New(table *Table, rows []machine.AccountRow) *Ledger {
 	l := &Ledger{table: table, rows: make(map[key]*machine.AccountRow, len(rows)), refused: map[key]int64{}}
 	for i := range rows {
@@ -32,7 +32,7 @@ func New(table *Table, rows []machine.AccountRow) *Ledger {
 	return l
 }
 
-// Replace applies a new table. Reservations stay, even above a new limit.
+// Replace applies a new table of accounts. Reservations stay, also if they are above a new limit.
 func (l *Ledger) Replace(t *Table) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,9 +99,8 @@ func (l *Ledger) Decide(g *machine.Graph, s *machine.State, in machine.Input) (m
 	return result, hold, nil
 }
 
-// hits returns the accounts that a run is counted in: the accounts of its labels, and accounts that
-// are no longer in the table but still hold reservations of the run. A run that counts in the
-// accounts of another run has the labels of that run.
+// hits returns the accounts that count the run: the accounts of its labels, and accounts that are no longer in the table but still hold
+// reservations of the run. The run of an agent has the labels of the run that delegated to it.
 func (l *Ledger) hits(before, after *machine.State) []hit {
 	labels, counted := after.Accountable()
 	if !counted {
@@ -128,19 +127,19 @@ func named(hits []hit, name string) bool {
 	return false
 }
 
-// moves reports whether the input reserves, settles or releases an amount, or requests a model
-// call, which may cost an unknown amount.
+// moves reports whether the input changes amounts of accounts: whether it reserves, settles or releases an amount, or requests a model
+// call, whose cost may be unknown.
 func moves(before, after *machine.State, c machine.Command) bool {
 	return asks(before, after, c) || settledAmount(before) != settledAmount(after) || held(before) != held(after)
 }
 
-// asks reports whether the input starts a model call that was not active before.
+// asks reports whether the input starts a new attempt of a model call.
 func asks(before, after *machine.State, c machine.Command) bool {
 	_, ok := c.(machine.RequestModel)
 	return ok && before != nil && open(before) < open(after)
 }
 
-// open counts the attempts of pending model calls.
+// open counts the attempts of all pending model calls.
 func open(s *machine.State) (n int) {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Model != nil && p.Status == machine.StepStatusPending {
@@ -174,11 +173,11 @@ func priced(g *machine.Graph, hits []hit, c machine.Command) error {
 	return nil
 }
 
-// bills stamps the accounts. Each account that cannot cover the input is marked.
+// bills returns the accounts to stamp into the input. It marks each account that cannot cover the input.
 func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Command) []machine.Bill {
 	var least int64
 	if asks(before, after, c) {
-		least = 1 // a request needs more than zero
+		least = 1 // the request needs more than zero
 	}
 	bills := make([]machine.Bill, len(hits))
 	for i := range hits {
@@ -196,8 +195,7 @@ func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Comma
 		if fits(needTokens, tokens, maxTokens) && fits(needCost, cost, maxCost) {
 			continue
 		}
-		// Amounts that the run holds in other accounts, and not yet here, are counted for this
-		// account too.
+		// Count also the amounts that the run has reserved in other accounts but not yet in this one.
 		tokens, cost = sum(tokens, held(before).Tokens-was.HeldTokens), sum(cost, held(before).CostMicro-was.HeldCostMicro)
 		bills[i].Short, bills[i].LeftTokens, bills[i].LeftCostMicro = true, left(maxTokens, tokens), left(maxCost, cost)
 		if h.entry != nil {
@@ -207,7 +205,7 @@ func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Comma
 	return bills
 }
 
-// fits reports whether an additional amount, if positive, is within the limit.
+// fits reports whether have plus need is within the limit. A need that is not positive always fits.
 func fits(need, have, limit int64) bool {
 	return limit == math.MaxInt64 || need <= 0 || need <= limit-have
 }
@@ -219,7 +217,7 @@ func left(limit, have int64) int64 {
 	return limit - have
 }
 
-// sum adds and saturates at the largest number.
+// sum adds two amounts. A sum that is too large becomes the largest number.
 func sum(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64

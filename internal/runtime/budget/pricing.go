@@ -9,9 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Prices holds the operator's prices of models, for models that a run's pack does not price. A nil
-// Prices knows no price. A price is stamped into the input it applies to, so replacing the table
-// changes nothing that is committed. Safe for concurrent use.
+// Prices holds the operator's prices of models, for models that a run's pack does not price. A nil Prices is valid and has no price. A
+// price is stamped into the input that it applies to, so a new table does not change committed costs. Safe for concurrent use.
 type Prices struct {
 	prices atomic.Pointer[map[string]machine.Price]
 }
@@ -23,7 +22,7 @@ func NewPrices(prices map[string]machine.Price) *Prices {
 	return t
 }
 
-// Replace applies another table.
+// Replace applies a new table of prices.
 func (t *Prices) Replace(prices map[string]machine.Price) { t.prices.Store(&prices) }
 
 func (t *Prices) all() map[string]machine.Price {
@@ -45,7 +44,7 @@ func (t *Prices) Of(g *machine.Graph, model string) *machine.Price {
 	return nil
 }
 
-// Stamp returns usage with the operator's price of its model.
+// Stamp returns u with the operator's price of its model.
 func (t *Prices) Stamp(g *machine.Graph, u machine.Usage) machine.Usage {
 	u.Price = t.Of(g, u.Model)
 	return u
@@ -61,9 +60,9 @@ func (t *Prices) Priced(g *machine.Graph) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Admit refuses a run with a cost budget that may ask a model without a price. It checks the models
-// that the run names for its prompts, or that the prompts are written for. If the sidecar itself
-// executes the run, own are the sidecar's models, and the model of each prompt's turns is known.
+// Admit refuses a run with a cost budget that may ask a model without a price. It checks the models that the run sets for its prompts,
+// else those that the prompts declare. If the sidecar itself executes the run, own are the sidecar's models, and the model of each
+// prompt's turns is known.
 func (t *Prices) Admit(g *machine.Graph, own []string) error {
 	if g.Budget.MaxCostMicroUSD == 0 {
 		return nil
@@ -96,13 +95,13 @@ func (t *Prices) Check(g *machine.Graph, model, field string) error {
 	}
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: field, Allowed: t.Priced(g),
-		Message: fmt.Sprintf("nobody says what the model %q costs, and the pack has a budget of cost (workflow.engine.x_pawl.max_cost_usd): "+
+		Message: fmt.Sprintf("the model %q has no price, and the pack has a budget of cost (workflow.engine.x_pawl.max_cost_usd): "+
 			"price it in the pack (workflow.engine.x_pawl.prices) or in the sidecar's file (--prices)", model),
 	}
 }
 
-// StampOf is Stamp for usage of a requested model, not the name that the provider reports; "" = not
-// known.
+// StampOf returns u with the operator's price of the requested model. The provider may report another name for that model. If model is
+// "", the requested model is unknown.
 func (t *Prices) StampOf(model string, g *machine.Graph, u machine.Usage) machine.Usage {
 	if model != "" {
 		u.Model = model

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Each is the value of an entry that makes each value of its label a separate account.
+// Each is the value of a table entry that makes each value of its label a separate account.
 const Each = "*"
 
 // MaxAccounts bounds the entries of a table.
@@ -21,10 +21,9 @@ const maxName = 256
 
 // Account is one entry of the operator's table.
 type Account struct {
-	// Label is the key of the label that a run must have; "" = every run of a namespace, with the
-	// value "".
+	// Label is the key of the label that a run must have. If it is "", the account counts every run of a namespace, and Value is "".
 	Label string
-	// Value is the value of the label; [Each] = each value is a separate account.
+	// Value is the value of the label. If it is [Each], each value is a separate account.
 	Value  string
 	Window Window
 	// Zone is the time zone in which the window's days begin; "" = UTC.
@@ -33,8 +32,8 @@ type Account struct {
 	MaxTokens, MaxCostMicro int64
 }
 
-// slot groups the entries that differ only in their value. For a run's label the entry with its
-// value applies, else the entry with [Each].
+// slot groups the entries that differ only in their value. A run is counted by the entry with the value of its label. If there is none,
+// the entry with [Each] counts it.
 type slot struct {
 	label  string
 	window Window
@@ -78,7 +77,7 @@ func NewTable(accounts []Account) (*Table, error) {
 	return t, nil
 }
 
-// Fault is an error in one field of the operator's accounts. Faults is an error with all of them.
+// Fault is an error in one field of the operator's accounts. Faults is the error that lists all of them.
 type (
 	Fault  struct{ Field, Message string }
 	Faults []Fault
@@ -92,7 +91,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// check reports the faults of one entry and returns its time zone; nil = the zone is invalid.
+// check reports the faults of one entry. It returns the time zone of the entry, or nil if the zone is invalid.
 func (a *Account) check(fault func(field, format string, args ...any)) *time.Location {
 	if len(a.Label) > maxName || strings.Contains(a.Label, "=") {
 		fault("label", "want the key of a label, at most %d bytes without \"=\"", maxName)
@@ -153,7 +152,7 @@ func (s *slot) name(value string) string {
 	return name
 }
 
-// hit is an account that a run is counted in at a time.
+// hit is an account that counts a run at a time.
 type hit struct {
 	name string
 	// entry is nil if the table no longer has the account.
@@ -161,7 +160,7 @@ type hit struct {
 	window int64
 }
 
-// of returns the accounts for a run's labels.
+// of returns the accounts that count a run with these labels at the time at.
 func (t *Table) of(labels []machine.Label, at int64) []hit {
 	var hits []hit
 	for _, s := range t.slots {
@@ -174,7 +173,7 @@ func (t *Table) of(labels []machine.Label, at int64) []hit {
 	return hits
 }
 
-// valueOf returns the value of a label; the value of "" is "".
+// valueOf returns the value of a label, and whether the run has the label. For the key "" it returns "" and true.
 func valueOf(labels []machine.Label, key string) (string, bool) {
 	for _, l := range labels {
 		if l.Key == key && key != "" {
@@ -191,7 +190,7 @@ func (s *slot) entry(value string) *Account {
 	return s.values[Each]
 }
 
-// begin returns when the window began, Unix nanoseconds; 0 = the window has no beginning.
+// begin returns the beginning of the window, in Unix nanoseconds; 0 = the window has no beginning.
 func (s *slot) begin(at int64) int64 {
 	begin := s.window.Begin(time.Unix(0, at), s.at)
 	if begin.IsZero() {
@@ -200,7 +199,7 @@ func (s *slot) begin(at int64) int64 {
 	return begin.UnixNano()
 }
 
-// limits returns how much may be reserved and settled together.
+// limits returns the most that may be reserved and settled together; 0 = no limit.
 func (h *hit) limits() (tokens, cost int64) {
 	tokens, cost = math.MaxInt64, math.MaxInt64
 	if h.entry != nil && h.entry.MaxTokens > 0 {

@@ -13,17 +13,17 @@ type View struct {
 	Name string
 	// Begin and End are the bounds of the window, Unix nanoseconds; 0 = none.
 	Begin, End int64
-	// Settled is the settled usage in the window; Held, the reservations of active calls.
+	// Settled is the settled usage in the window. Held is the sum of the reservations of active calls.
 	Settled, Held machine.Amount
 	// Limit is 0 if there is none.
 	Limit machine.Amount
-	// Refused is how often an input exceeded the limit, since the start.
+	// Refused is the number of inputs that would have exceeded the limit, since the process started.
 	Refused int64
 }
 
-// List lists accounts of a namespace in order: those with the prefix in their name that come after
-// the given name, at most the given number. It includes accounts with counted runs and accounts
-// with an explicit value in the table. more reports whether there are further ones.
+// List returns accounts of a namespace in the order of their names: at most `most` accounts whose name has the prefix and comes after
+// `after`. It returns the accounts that have counted runs and the accounts with an explicit value in the table. more reports whether
+// there are further accounts.
 func (l *Ledger) List(namespace uint32, prefix, after string, most int, now time.Time) (views []View, more bool) {
 	if l == nil {
 		return nil, false
@@ -90,7 +90,7 @@ func (t *Table) named(name string) (*slot, *Account) {
 	return nil, nil
 }
 
-// valueIn is the inverse of name.
+// valueIn returns the value in the name of an account of this slot. It is the inverse of name.
 func (s *slot) valueIn(name string) (string, bool) {
 	empty := s.name("")
 	if s.label == "" {
@@ -111,7 +111,7 @@ type Figure struct {
 	// Accounts is the number of accounts with counted runs.
 	Accounts             int64
 	Settled, Held, Limit machine.Amount
-	// Refused is how often an input exceeded a limit, since the start.
+	// Refused is the number of inputs that would have exceeded a limit, since the process started.
 	Refused int64
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // time zones are the same on every host
+	_ "time/tzdata" // embeds the time zones, so that they are the same on every host
 )
 
 // Window is the period after which an account starts from zero.
@@ -17,10 +17,10 @@ const (
 	Ever  Window = "ever"
 )
 
-// windows lists all windows, as in error messages.
+// windows lists all windows, for error messages.
 var windows = []Window{Day, Month, Ever}
 
-// Begin returns when the window of an instant began; the zero time = it has no beginning.
+// Begin returns the beginning of the window that contains the instant at. The zero time means that the window has no beginning.
 func (w Window) Begin(at time.Time, zone *time.Location) time.Time {
 	year, month, day := at.In(zone).Date()
 	switch w {
@@ -33,7 +33,7 @@ func (w Window) Begin(at time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// End returns when the window of an instant ends; the zero time = it has no end.
+// End returns the end of the window that contains the instant at. The zero time means that the window has no end.
 func (w Window) End(at time.Time, zone *time.Location) time.Time {
 	year, month, day := at.In(zone).Date()
 	switch w {
@@ -60,7 +60,7 @@ func first(year int, month time.Month, day int, zone *time.Location) time.Time {
 	return at
 }
 
-// zoneOf returns a time zone of the IANA database; "" is UTC.
+// zoneOf returns a time zone of the IANA database by its name. The name "" means UTC.
 func zoneOf(name string) (*time.Location, error) {
 	if name == "" {
 		return time.UTC, nil

@@ -11,9 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// includeRequired lists the required messages that the request contains, and adds the missing ones
-// if the request asks for that. An answered round gets the messages of its recorded request,
-// because it is the same request.
+// includeRequired lists the required messages that the request contains, and adds the missing ones if the request asks for that. If the
+// step of the request is already answered, the request gets the messages of the recorded request, because the two must be equal.
 func (p *resolution) includeRequired(ctx context.Context, c *machine.RequestModel) error {
 	if c.IncludeRequired {
 		seqs, err := p.due(ctx, c)
@@ -39,7 +38,7 @@ func (p *resolution) includeRequired(ctx context.Context, c *machine.RequestMode
 	return nil
 }
 
-// due returns the records that have to be added.
+// due returns the required messages that the request does not contain yet, as the numbers of their records.
 func (p *resolution) due(ctx context.Context, c *machine.RequestModel) (seqs []uint64, err error) {
 	if step := rules.Round(p.state, c); step != nil && step.Status == machine.StepStatusOK {
 		return p.recorded(ctx, step)
@@ -56,8 +55,7 @@ func (p *resolution) due(ctx context.Context, c *machine.RequestModel) (seqs []u
 	return seqs, nil
 }
 
-// recorded returns the records that the recorded request of an answered round includes and this
-// request does not.
+// recorded returns the records that the recorded request of an answered step includes and this request does not.
 func (p *resolution) recorded(ctx context.Context, step *machine.ToolStep) (seqs []uint64, err error) {
 	asked, _, err := p.past.ModelRequest(ctx, p.key, machine.StepRef{Step: step.Step, Request: step.RequestSeq})
 	if err != nil {

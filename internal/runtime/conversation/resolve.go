@@ -17,7 +17,7 @@ type resolution struct {
 	key   machine.RunKey
 	state *machine.State
 	out   *machine.ModelRequest
-	// conversation is the conversation that the turn sees, once it was read.
+	// conversation is the conversation that the turn sees. It is read when it is first needed.
 	conversation []machine.Message
 	read         bool
 }
@@ -42,12 +42,11 @@ func Resolve(ctx context.Context, past *history.Reader, key machine.RunKey, s *m
 	return out, nil
 }
 
-// calledModel returns the model of a reported call: the requested one, not the name that the provider
-// reports. The machine does not know the steps of an earlier visit, so the step is looked up in the
-// records.
+// calledModel returns the model of a reported call. This is the requested model, because the provider may report another name. The
+// machine does not know the steps of an earlier visit, so calledModel looks the step up in the records.
 func calledModel(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, cmd *machine.AnswerModel) (string, error) {
 	if cmd.Step == 0 || cmd.Step > s.LastStep {
-		return cmd.Usage.Model, nil // The machine refuses it.
+		return cmd.Usage.Model, nil // the machine refuses this report
 	}
 	step, err := past.FindStep(ctx, key, s, cmd.Step)
 	switch {
@@ -67,8 +66,8 @@ func calledModel(ctx context.Context, past *history.Reader, key machine.RunKey, 
 	return step.Tool, nil
 }
 
-// resolveRequest adds the records that a request refers to by number, and its digests. Before, a
-// reference to a step, answer or result has only its Step, and a text has its Hash.
+// resolveRequest completes a request: it adds the numbers of the records that the request refers to, and its digests. Before that, a
+// reference to a step, answer or result has only its Step, and a text has only its Hash.
 func resolveRequest(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c *machine.RequestModel) (*machine.ModelRequest, error) {
 	asked := c.Model
 	out := *asked
@@ -92,15 +91,15 @@ func resolveRequest(ctx context.Context, past *history.Reader, key machine.RunKe
 	return &out, nil
 }
 
-// Text returns a text that is set, perhaps to "".
+// Text returns a [machine.ModelText] that is set to text, which may be "".
 func Text(text string) machine.ModelText {
 	return machine.ModelText{Hash: sha256.Sum256([]byte(text)), Text: text}
 }
 
-// emptyHash is the hash of a text that was set to "".
+// emptyHash is the hash of the empty text.
 var emptyHash = sha256.Sum256(nil)
 
-// follow takes over the settings of the request of the previous step.
+// follow copies the settings that the request takes from the request of the previous step.
 func (p *resolution) follow(ctx context.Context) error {
 	step := p.out.PreviousStep.Step
 	if step == 0 {
@@ -200,7 +199,7 @@ func (p *resolution) message(ctx context.Context, field string, m machine.ModelM
 	return nil
 }
 
-// meant returns the messages of an element. It reads the conversation only once.
+// meant returns the messages that an element of the request stands for. It reads the conversation only once.
 func (p *resolution) meant(ctx context.Context, m *machine.ModelMessage) ([]machine.Message, error) {
 	if m.Conversation != nil {
 		return p.conversation[m.Conversation.First : m.Conversation.First+m.Conversation.Count], nil
@@ -208,7 +207,7 @@ func (p *resolution) meant(ctx context.Context, m *machine.ModelMessage) ([]mach
 	return p.past.Meant(ctx, p.key, m)
 }
 
-// among returns a checked range of the conversation that the turn sees; nil = empty.
+// among returns a checked range of the conversation that the turn sees. It returns nil if the range is empty.
 func (p *resolution) among(ctx context.Context, field string, r *machine.ConversationRange) (*machine.ConversationRange, error) {
 	window := machine.Conversation{State: p.state.Current}
 	for _, c := range p.state.Conversations {
@@ -260,7 +259,7 @@ func (p *resolution) answeredStep(field string, step uint32, model bool) (machin
 	}
 }
 
-// next returns the digest of a thread after one more message.
+// next returns the digest of a thread after the message m is added.
 func next(thread [32]byte, m *machine.Message) [32]byte {
 	b := validate.NewBody(machine.CmdRequestModel)
 	defer b.Free()

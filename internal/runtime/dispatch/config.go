@@ -33,7 +33,7 @@ type Engine interface {
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 	// Health returns nil while the engine accepts inputs, else the reason why it does not.
 	Health() error
-	// Find resolves the address of a run that the principal may see.
+	// Find returns the key of a run that the principal may see.
 	Find(ref runtime.RunRef) (runtime.RunKey, error)
 	// Current returns the newest state of a run and its program.
 	Current(ctx context.Context, key runtime.RunKey) (*machine.State, *packcache.Program, error)
@@ -42,19 +42,18 @@ type Engine interface {
 	// WithRunLock calls do under the lock of the run, after all commits that observers have already
 	// received.
 	WithRunLock(key runtime.RunKey, do func() error) error
-	// TokenOut returns the open turn of a run if a caller has received its token; 0 = none.
+	// TokenOut returns the number of the open turn of a run if a caller has received the token of this turn, else 0.
 	TokenOut(key runtime.RunKey) uint64
 }
 
-// Store is the part of the store that the dispatcher uses. It writes only one fact: the holder of a
-// step.
+// Store is the part of the store that the dispatcher uses. The dispatcher writes only one fact: which worker holds a step.
 type Store interface {
 	// ReadyRuns lists runs in the ready index after the given run id.
 	ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error)
 	// Outbox lists rows of a kind with Due <= now, earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
-	// HoldStep stores in a step's outbox row the worker that the step goes to. It returns
-	// [machine.ErrNoStep] if the row no longer exists. StepHolder reads the holder.
+	// HoldStep stores in a step's outbox row the worker that the step is sent to. It returns [machine.ErrNoStep] if the row no longer
+	// exists. StepHolder returns the stored worker.
 	HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error
 	StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error)
 	// ListRuns returns the current states of runs in order of creation, as in [runtime.Store].
@@ -63,19 +62,17 @@ type Store interface {
 	ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error)
 }
 
-// Limits decides when a step may begin, by the operator's rate limits.
+// Limits are the operator's rate limits. They decide when a step may begin.
 type Limits interface {
-	// Step reports whether a pending step may be sent now. If not, it calls then in a goroutine of
-	// its own as soon as the caller may ask again. The caller makes sure that the step is pending
-	// until Step returns.
+	// Step reports whether a pending step may be sent now. If not, Step later calls then, in a goroutine of its own, when the caller may
+	// call Step again. The step must stay pending until Step returns.
 	Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool
-	// Requeue returns the capacity that an attempt of a pending step occupies, because no worker
-	// has the attempt.
+	// Requeue frees the capacity that an attempt of a pending step occupies, because no worker executes the attempt.
 	Requeue(key runtime.RunKey, step uint32, attempt int)
 }
 
-// Config configures a [Dispatcher]. Engine, Turns, Past, Packs, Store, Clock and IDs are required.
-// The other fields have a default for zero.
+// Config configures a [Dispatcher]. Engine, Turns, Past, Packs, Store, Clock and IDs are required. The other fields have a default, which
+// the zero value selects.
 type Config struct {
 	Engine Engine
 	// Turns renders assignments, Past reads steps, Packs reads the declarations of packs.
@@ -90,16 +87,15 @@ type Config struct {
 	Allow policy.Allowlist
 	// Limits are the operator's rate limits; nil = every step is sent as soon as it is ready.
 	Limits Limits
-	// Off refuses workers with WORKERS_OFF.
+	// Off disables workers: the dispatcher refuses them with WORKERS_OFF.
 	Off bool
-	// OnVolatileChange is called when a run changes without a record: a turn was assigned, or
-	// output of a turn arrived. It must not block. Default: no call.
+	// OnVolatileChange is called when a run changes without a record: a turn was assigned, or output of a turn arrived. It must not block.
+	// If it is nil, it is not called.
 	OnVolatileChange func(key runtime.RunKey)
-	// Lease is how long a worker holds a turn without a heartbeat if the pack does not set
-	// x_pawl.lease_sec. Default 60 s.
+	// Lease is how long a worker keeps a turn without a heartbeat. The pack can set another time with x_pawl.lease_sec. Default 60 s.
 	Lease time.Duration
-	// StepGrace is how long a step waits for its disconnected worker to reconnect. After that its
-	// outcome is unknown. Default 5 s.
+	// StepGrace is how long a step waits for its disconnected worker to reconnect. After that the outcome of the step is unknown. Default 5
+	// s.
 	StepGrace time.Duration
 	// RestartGrace is how long a step waits, counted from [New], for the worker that held it when
 	// an earlier process ended. It is longer than StepGrace because workers reconnect with backoff.
@@ -147,7 +143,7 @@ func (c *Config) validate() error {
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
-		return fmt.Errorf("work: configuration: %w", err)
+		return fmt.Errorf("dispatch: configuration: %w", err)
 	}
 	return nil
 }

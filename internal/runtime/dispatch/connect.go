@@ -21,8 +21,8 @@ type WorkerRequest struct {
 	runtime.Call
 	// ID is the worker's id, which stays the same when the worker reconnects.
 	ID string
-	// Instance identifies the worker's process; "" = unknown. Counts reports whether the worker
-	// states which step deliveries it has received. Received is then the highest number; 0 = none.
+	// Instance identifies the worker's process; "" = unknown. Counts reports whether the worker sent the highest number of a step delivery
+	// that it received. Received is this number; 0 = the worker received none.
 	Instance string
 	Counts   bool
 	Received uint64
@@ -33,9 +33,9 @@ type WorkerRequest struct {
 	// Offer is the work that the worker executes. Capacities above the operator's limit are
 	// lowered.
 	Offer machine.WorkOffer
-	// AllowUnknown accepts names that no pack has.
+	// AllowUnknown accepts an offer with names that no pack declares.
 	AllowUnknown bool
-	// Turns and Steps are what the worker still holds from an earlier connection.
+	// Turns and Steps are the leases that the worker still holds from an earlier connection.
 	Turns []TurnLease
 	Steps []StepLease
 	// Served are the runs that the worker served on an earlier connection; refused are those of
@@ -55,8 +55,7 @@ type Connection struct {
 	Offer machine.WorkOffer
 	// Unknown are the names of the offer that no pack has, as "prompt:<key>" and so on, sorted.
 	Unknown []string
-	// Replaced describes the connection of another process with the same principal and id, which
-	// this one ended; nil = none.
+	// Replaced describes the connection that this one ended, if it belonged to another process with the same principal and id, else nil.
 	Replaced *Replaced
 }
 
@@ -149,7 +148,7 @@ func (r *Dispatcher) heldStates(ctx context.Context, ns uint32, req *WorkerReque
 	return states, nil
 }
 
-// soon adds a retry delay to an error that lasts only until another worker disconnects.
+// soon adds a retry delay to an error that ends as soon as another worker disconnects.
 func soon(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.RetryAfter == 0 {
 		refusal.RetryAfter = int64(workRetry)
@@ -205,7 +204,7 @@ func (sp *namespaceShard) connect(req *WorkerRequest, states map[string]heldStat
 	}
 	sp.remind(w)
 	if !sp.scanned {
-		// The scan comes last, so that the first worker keeps its steps, however late it connects.
+		// The scan begins only now, so that the first worker keeps its steps even if it connects late.
 		sp.scanned = true
 		go sp.scan()
 	}
@@ -220,10 +219,9 @@ func (sp *namespaceShard) remind(w *Worker) {
 	}
 }
 
-// replace ends the earlier connection of a worker and returns its description if it belonged to
-// another process. If it belonged to the same process, that connection is broken and has no reader.
-// The error tells a replaced process not to reconnect: two processes with one id would otherwise
-// replace each other forever.
+// replace ends the earlier connection of a worker and returns its description if it belonged to another process. If it belonged to the
+// same process, that connection is broken and has no reader. The replaced process gets an error after which it must not reconnect.
+// Otherwise two processes with the same id would replace each other forever.
 func (sp *namespaceShard) replace(old, w *Worker) *Replaced {
 	if old == nil {
 		return nil
@@ -249,7 +247,7 @@ func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[s
 		return nil
 	}
 	if _, serves := w.served[held.RunID]; !serves && !at.state.Execution.Leased() {
-		return nil // Only the worker that serves a run of execution CALLER has its turns.
+		return nil // Only the worker that serves a run with execution CALLER gets the turns of the run.
 	}
 	run := sp.run(held.RunID)
 	if at.state.Seq < run.seq && (run.turn == nil || run.turn.seq != held.Turn || run.turn.attempt != held.Attempt) {
@@ -278,8 +276,8 @@ func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[s
 	return lease
 }
 
-// holdsStill reports whether the turn is still open in the state and the state records no other
-// worker's delivery of it.
+// holdsStill reports whether the turn is still open in the state, and the state does not record a delivery of this turn to another
+// worker.
 func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 	turn := s.Turn
 	if s.Status.Terminal() || turn == nil {
@@ -292,7 +290,7 @@ func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 	return recorded.Delivery < held.Delivery || recorded.Delivery == held.Delivery && recorded.Worker == w.name.id
 }
 
-// takeOver ends the lease of the worker's earlier connection, or takes the turn out of its queue.
+// takeOver ends the lease of the worker's earlier connection, or removes the turn from its queue.
 func (sp *namespaceShard) takeOver(run *workRun, before *turnLease) {
 	if before == nil {
 		sp.withdraw(machine.WorkID{RunID: run.id}, run.turn.class)
@@ -330,7 +328,7 @@ func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[s
 	if !may && w.offer.Serves(&step.class) {
 		return nil // The worker has no capacity left.
 	}
-	// A step that the worker does not offer was sent to it because it served the run then.
+	// The worker does not offer this step. It got the step because it served the run at that time.
 	return sp.adoptStep(w, run, step, served || !may)
 }
 
@@ -342,9 +340,8 @@ func (s *stepWork) heldBy(name workerName, old *Worker) bool {
 	return workerName{principal: s.lostBy.Principal, id: s.lostBy.Worker} == name
 }
 
-// acceptsStaleAnswer reports whether the worker may still answer an attempt that is over. If the
-// step has been answered, the worker gets the recorded outcome. If the step is in a later attempt,
-// a valid answer of the earlier attempt is still accepted.
+// acceptsStaleAnswer reports whether the worker may still answer an attempt that is over. If the step has been answered, the worker gets
+// the recorded outcome. If the step is in a later attempt, a valid answer to the earlier attempt is still accepted.
 func acceptsStaleAnswer(w *Worker, s *machine.State, held *StepLease) bool {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Step == held.Step && p.AwaitingAnswer() {

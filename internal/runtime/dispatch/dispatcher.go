@@ -110,8 +110,7 @@ func (r *Dispatcher) Drain() {
 	}
 }
 
-// Output returns the next piece of a run's turn output after a position. It returns false if there
-// is none yet.
+// Output returns the piece of a run's turn output that follows a position. It returns false if there is no such piece yet.
 func (r *Dispatcher) Output(key runtime.RunKey, after render.OutputPosition) (render.OutputChunk, bool) {
 	sp := r.shard(key.Namespace)
 	if sp == nil {
@@ -122,10 +121,10 @@ func (r *Dispatcher) Output(key runtime.RunKey, after render.OutputPosition) (re
 	return sp.outputs.after(key.ID, after)
 }
 
-// AssignedTurn returns the turn of a run that a worker or the holder of a turn token has received;
-// 0 = none. A turn whose assignee has disconnected counts until it is known to be over. An
-// assignment is not a record: the first trace in the journal is the first record of the execution.
-// Until then only this process knows of the assignment, and another process assigns the turn again.
+// AssignedTurn returns the number of the turn of a run that a worker or the holder of a turn token has received; 0 = no turn is assigned.
+// If the assignee disconnects, its turn counts as assigned until it is known to be over. An assignment is not recorded: the journal shows
+// nothing before the first record of the execution. Until then only this process knows of the assignment, and another process assigns the
+// turn again.
 func (r *Dispatcher) AssignedTurn(key runtime.RunKey) uint64 {
 	if turn := r.cfg.Engine.TokenOut(key); turn != 0 {
 		return turn
@@ -142,8 +141,7 @@ func (r *Dispatcher) AssignedTurn(key runtime.RunKey) uint64 {
 	return 0
 }
 
-// IsTurnAssigned reports whether the open turn of a state was assigned, see
-// [Dispatcher.AssignedTurn].
+// IsTurnAssigned reports whether the open turn of a state is assigned, see [Dispatcher.AssignedTurn].
 func (r *Dispatcher) IsTurnAssigned(s *machine.State) bool {
 	return s.Turn != nil && r.AssignedTurn(runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}) == s.Turn.Seq
 }

@@ -13,7 +13,7 @@ import (
 const (
 	maxListedWorkers = 1000
 	maxListedClasses = 1000
-	// maxListedHeld is the bound for each worker and kind of work.
+	// maxListedHeld bounds the work of one kind that is listed for one worker.
 	maxListedHeld = 100
 )
 
@@ -24,7 +24,7 @@ type WorkerView struct {
 	// Turns and Steps are the work that the worker holds, ordered by run; at most 100 of each.
 	Turns []HeldTurn
 	Steps []StepLease
-	// HeldTurns and HeldSteps are the complete counts.
+	// HeldTurns and HeldSteps count all turns and steps that the worker holds, also those that are not listed.
 	HeldTurns, HeldSteps int
 	// ConnectedAt and SeenAt are Unix nanoseconds. Any request of the worker updates SeenAt.
 	ConnectedAt, SeenAt int64
@@ -36,7 +36,7 @@ type WorkerView struct {
 // HeldTurn is the lease of a turn, without its token.
 type HeldTurn struct {
 	TurnLease
-	// Since is when the turn was assigned, Unix nanoseconds.
+	// Since is the time when the turn was assigned, in Unix nanoseconds.
 	Since int64
 }
 
@@ -49,10 +49,10 @@ type ReadyWork struct {
 
 // Listing is the workers and the ready work of a namespace at one moment.
 type Listing struct {
-	// Workers are ordered by id and principal; at most 1000 of Total.
+	// Workers are the connected workers, ordered by id and principal. The list has at most 1000 of Total workers.
 	Workers []WorkerView
 	Total   int
-	// Ready has the largest amount first; at most 1000 classes.
+	// Ready is the ready work by class, ordered by amount, the largest amount first. The list has at most 1000 classes.
 	Ready []ReadyWork
 }
 
@@ -80,7 +80,7 @@ func (r *Dispatcher) List(call runtime.Call) (Listing, error) {
 	return list, nil
 }
 
-// compareClasses orders classes that have the same amount of work.
+// compareClasses is the order of classes that have the same amount of work.
 func compareClasses(a, b *machine.WorkClass) int {
 	return cmp.Or(
 		cmp.Compare(a.PackID, b.PackID), cmp.Compare(a.PackVersion, b.PackVersion), cmp.Compare(a.Digest, b.Digest),
@@ -131,5 +131,5 @@ func (w *Worker) view() WorkerView {
 	return out
 }
 
-// Seen records that the worker is alive.
+// Seen records that the worker has sent something, so it is alive.
 func (w *Worker) Seen() { w.seen.Store(w.shard.now()) }

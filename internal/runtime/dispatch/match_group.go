@@ -9,22 +9,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// workerGroup is the set of workers with the same offer of one kind of work, whatever their
-// capacities. Work is matched with groups, so the cost of an assignment grows with the number of
-// different offers and not with the number of workers.
+// workerGroup is the set of workers with the same offer of one kind of work. Their capacities may differ. Work is matched with groups, so
+// the cost of an assignment grows with the number of different offers and not with the number of workers.
 type workerGroup struct {
 	key  string
 	kind machine.WorkKind
-	// offer is the offer of the first member.
+	// offer is the offer that all members share, as the first member sent it.
 	offer   machine.WorkOffer
 	members int
 	// free are the members that may get more work, the next one first.
 	free freeHeap
-	// queues are the queues that the group serves; waiting are those of them that have work.
+	// queues are the queues that the group serves. waiting are the queues among them that have work.
 	queues, waiting map[*taskQueue]struct{}
 }
 
-// groupKey returns a key of what an offer contains for a kind of work; "" = no work of the kind.
+// groupKey returns a key of what an offer contains for a kind of work. It is equal for workers that belong to the same group. It is "" if
+// the offer contains no work of the kind.
 func groupKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%d", kind)
@@ -46,7 +46,7 @@ func groupKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	return key.String()
 }
 
-// enlist adds a worker to its group of a kind. The worker is not free yet.
+// enlist adds a worker to the group for its offer of one kind of work. The worker is not free yet.
 func (m *Matcher) enlist(w *worker, kind machine.WorkKind, offer *machine.WorkOffer) {
 	key := groupKey(kind, offer)
 	if key == "" {
@@ -67,7 +67,7 @@ func (m *Matcher) enlist(w *worker, kind machine.WorkKind, offer *machine.WorkOf
 	w.of(kind).group = t
 }
 
-// dismiss removes a worker from its group of a kind.
+// dismiss removes a worker from the group for its offer of one kind of work.
 func (m *Matcher) dismiss(w *worker, kind machine.WorkKind) {
 	l := w.of(kind)
 	t := l.group
@@ -87,8 +87,8 @@ func (m *Matcher) dismiss(w *worker, kind machine.WorkKind) {
 	delete(m.groups, t.key)
 }
 
-// next returns the queue that a member is assigned work from: of the pack that was served longest
-// ago, the class that was served longest ago. It returns nil if no queue of the group has work.
+// next returns the queue from which a member gets its next work. It first takes the pack that was served longest ago, then the class of
+// this pack that was served longest ago. It returns nil if no queue of the group has work.
 func (t *workerGroup) next() *taskQueue {
 	var best *taskQueue
 	for c := range t.waiting {
@@ -118,8 +118,7 @@ func (w *worker) rank() {
 	}
 }
 
-// freeHeap is a heap of free workers, ordered by [worker.before]. A worker outside the heap has
-// place -1.
+// freeHeap is a heap of free workers, ordered by [worker.before]. A worker that is not in the heap has the place -1.
 type freeHeap struct {
 	kind    machine.WorkKind
 	workers []*worker

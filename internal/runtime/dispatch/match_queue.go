@@ -2,20 +2,20 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// taskQueue is the waiting work of one class, and the groups that serve it. Runs take turns; the
-// work of one run keeps its order.
+// taskQueue is the waiting work of one class, and the groups that serve it. The runs are served in rotation. The work of one run keeps
+// its order.
 type taskQueue struct {
 	of     machine.WorkClass
 	pack   *packQueue
 	served uint64
 	groups map[*workerGroup]struct{}
 	runs   map[string]*runQueue
-	// head is the sentinel of a ring of the runs that have work, in service order.
+	// head is the sentinel of a ring of the runs that have work, in the order in which they are served.
 	head  runQueue
 	count int
 }
 
-// runQueue is the work of one run, oldest first.
+// runQueue is the waiting work of one run, the oldest work first.
 type runQueue struct {
 	id         string
 	work       []machine.Work
@@ -28,7 +28,7 @@ func newTaskQueue(of machine.WorkClass, pack *packQueue) *taskQueue {
 	return c
 }
 
-// join adds a group if it serves the class.
+// join adds a group to the queue if the group serves the class.
 func (c *taskQueue) join(t *workerGroup) {
 	if c.of.Kind != t.kind || !t.offer.Serves(&c.of) {
 		return
@@ -39,7 +39,7 @@ func (c *taskQueue) join(t *workerGroup) {
 	}
 }
 
-// workers returns how many workers serve the class, free or not.
+// workers returns the number of workers that serve the class, including those that are not free.
 func (c *taskQueue) workers() int {
 	n := 0
 	for t := range c.groups {
@@ -48,9 +48,8 @@ func (c *taskQueue) workers() int {
 	return n
 }
 
-// choose returns the worker for new work: the worker that had the run last if it is free, else the
-// free worker that holds the least work. Of equals it returns the one that was served longest ago.
-// It returns nil if no worker is free.
+// choose returns the worker for new work: the worker that had the run last, if it is free, else the free worker that holds the least
+// work. If several hold equally little, it returns the one that was served longest ago. It returns nil if no worker is free.
 func (c *taskQueue) choose(last *worker) *worker {
 	if last != nil && last.free(c.of.Kind) {
 		if _, serves := c.groups[last.of(c.of.Kind).group]; serves {
@@ -93,8 +92,7 @@ func (c *taskQueue) push(work machine.Work) {
 	run.work = append(run.work, work)
 }
 
-// pop removes and returns the oldest work of the run that is next in service order, and moves that
-// run to the end. The queue must not be empty.
+// pop removes and returns the oldest work of the next run, and moves that run to the end of the order. The queue must not be empty.
 func (c *taskQueue) pop() machine.Work {
 	run := c.head.next
 	work := run.work[0]
@@ -128,7 +126,7 @@ func (c *taskQueue) drop(run *runQueue, i int) {
 	}
 }
 
-// link puts a run at the end of the service order.
+// link puts a run at the end of the order in which runs are served.
 func (c *taskQueue) link(run *runQueue) {
 	run.prev, run.next = c.head.prev, &c.head
 	run.prev.next, c.head.prev = run, run

@@ -2,20 +2,20 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// worker is the matcher's view of one worker.
+// worker is the state of one worker in the matcher.
 type worker struct {
 	id uint64
-	// turns and steps are the work that the worker holds and may still get.
+	// turns and steps are the worker's load for the two kinds of work.
 	turns, steps load
 	served       uint64
 	draining     bool
 }
 
-// load is a worker's share of one kind of work.
+// load says how much work of one kind the worker holds, and how much more it may get.
 type load struct {
 	held, credits, capacity int
-	// group is nil for a worker that serves no work of the kind. place is the worker's index among
-	// the group's free workers; -1 = not free.
+	// group is nil if the worker serves no work of the kind. place is the worker's index among the free workers of the group; -1 = the
+	// worker is not free.
 	group *workerGroup
 	place int
 }
@@ -33,8 +33,8 @@ func (w *worker) free(kind machine.WorkKind) bool {
 	return !w.draining && l.credits > 0 && l.held < l.capacity
 }
 
-// before reports whether the worker comes before other in the order of free workers: less held work
-// first, then the one that was served longest ago.
+// before reports whether the worker comes before other in the order of free workers. The worker that holds less work comes first. If both
+// hold the same amount, the worker that was served longest ago comes first.
 func (w *worker) before(other *worker, kind machine.WorkKind) bool {
 	mine, theirs := w.of(kind).held, other.of(kind).held
 	if mine != theirs {
@@ -54,8 +54,8 @@ func (w *worker) take(kind machine.WorkKind, clock uint64) {
 	w.rank()
 }
 
-// before reports whether the queue is served before other. Packs are compared first, then classes:
-// the one served longest ago comes first. Names order those that were never served.
+// before reports whether the queue is served before other. It compares the packs first, then the classes: what was served longest ago
+// comes first. Packs or classes that were never served are ordered by name.
 func (c *taskQueue) before(other *taskQueue) bool {
 	switch {
 	case c.pack.served != other.pack.served:
@@ -83,7 +83,7 @@ func (m *Matcher) AddWorker(id uint64, offer machine.WorkOffer, turns, steps int
 	m.enlist(w, machine.StepWork, &offer)
 }
 
-// RemoveWorker removes a worker. The caller adds the work that it held again.
+// RemoveWorker removes a worker. The work that it held is not ready again until the caller calls Add.
 func (m *Matcher) RemoveWorker(id uint64) {
 	w := m.workers[id]
 	if w == nil {
@@ -97,8 +97,8 @@ func (m *Matcher) RemoveWorker(id uint64) {
 // maxCredits bounds the credits that a worker can collect.
 const maxCredits = 1 << 20
 
-// Credit raises the number of turns and steps that a worker may still get; at most about a million
-// of each.
+// Credit raises the number of turns and steps that a worker may still get. A worker can have at most about a million credits of each
+// kind.
 func (m *Matcher) Credit(id uint64, turns, steps int) {
 	w := m.workers[id]
 	if w == nil {
@@ -111,8 +111,7 @@ func (m *Matcher) Credit(id uint64, turns, steps int) {
 	m.feed(w, machine.StepWork)
 }
 
-// Done records that a worker no longer holds a piece of work, which it was assigned or had when it
-// was added. The credit is not returned.
+// Done records that a worker no longer holds a piece of work. The worker does not get the credit back.
 func (m *Matcher) Done(id uint64, kind machine.WorkKind) {
 	w := m.workers[id]
 	if w == nil || w.of(kind).held == 0 {
@@ -123,7 +122,7 @@ func (m *Matcher) Done(id uint64, kind machine.WorkKind) {
 	m.feed(w, kind)
 }
 
-// Drain stops assignments to a worker.
+// Drain ends all further assignments to a worker.
 func (m *Matcher) Drain(id uint64) {
 	if w := m.workers[id]; w != nil {
 		w.draining = true

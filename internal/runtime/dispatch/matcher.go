@@ -2,9 +2,8 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Assigner receives the assignments of a [Matcher]. The work belongs to the worker and counts as
-// held until [Matcher.Done]. Assign must not call the matcher. It is an alias, so that other
-// packages can declare the same contract without importing this one.
+// Assigner receives the assignments of a [Matcher]. The assigned work counts as held by the worker until [Matcher.Done]. Assign must not
+// call the matcher. Assigner is an alias, so that other packages can declare the same interface without importing this package.
 type Assigner = interface {
 	Assign(worker uint64, work machine.Work)
 }
@@ -18,9 +17,10 @@ type Assigner = interface {
 // Invariants: ready work waits only while no worker that serves it is free. No worker gets work
 // beyond its capacity or its credits.
 //
-// Order, when work becomes ready ([taskQueue.choose]): the worker that had the run last, else the
-// one with the least work. Order, when a worker becomes free ([workerGroup.next]): the pack, then
-// the class, then the run that was served longest ago; within a run the oldest work.
+// When work becomes ready, it is assigned to the worker that had the run last, else to the worker with the least work
+// ([taskQueue.choose]). When a worker becomes free, it gets work of the pack that was served longest ago; within the pack, of the class
+// that was served longest ago; within the class, of the run that was served longest ago; and within the run, the oldest work
+// ([workerGroup.next]).
 //
 // Cost: workers with the same offer form a group, so an assignment looks at groups and queues and
 // not at every worker or run.
@@ -32,8 +32,7 @@ type Matcher struct {
 	packs   map[string]*packQueue
 	// ready maps each piece of waiting work to its queue.
 	ready map[machine.WorkID]*taskQueue
-	// clock counts assignments. Packs, classes and workers with a lower count at their last
-	// assignment are served first.
+	// clock counts assignments. It serves as a time: packs, classes and workers whose last assignment has a lower count are served first.
 	clock uint64
 }
 
@@ -65,7 +64,7 @@ func (m *Matcher) Add(work machine.Work) {
 	m.ready[work.ID()] = c
 }
 
-// Remove removes work that is not assigned yet. Other IDs are ignored.
+// Remove removes work that is not assigned yet. It ignores the ID of other work.
 func (m *Matcher) Remove(id machine.WorkID) {
 	c := m.ready[id]
 	if c == nil {
@@ -79,8 +78,7 @@ func (m *Matcher) Remove(id machine.WorkID) {
 // Waiting returns the amount of unassigned work.
 func (m *Matcher) Waiting() int { return len(m.ready) }
 
-// Unserved calls see for each class with waiting work that no worker serves, with the amount, until
-// see returns false.
+// Unserved calls see for each class that has waiting work and no worker, with the amount of work. It stops when see returns false.
 func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 	for of, c := range m.queues {
 		if c.count > 0 && len(c.groups) == 0 && !see(of, c.count) {
@@ -89,8 +87,7 @@ func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 	}
 }
 
-// Queues calls see for each class with waiting work, with the amount and the number of workers that
-// serve the class.
+// Queues calls see for each class that has waiting work, with the amount of work and the number of workers that serve the class.
 func (m *Matcher) Queues(see func(of machine.WorkClass, count, workers int)) {
 	for of, c := range m.queues {
 		if c.count > 0 {
@@ -123,8 +120,7 @@ func (m *Matcher) feed(w *worker, kind machine.WorkKind) {
 	}
 }
 
-// queueOf returns the queue of a class. It creates the queue, with the groups that serve it, if
-// needed.
+// queueOf returns the queue of a class. If the queue does not exist, it creates the queue and joins the groups that serve the class.
 func (m *Matcher) queueOf(of *machine.WorkClass) *taskQueue {
 	if c := m.queues[*of]; c != nil {
 		return c
@@ -143,8 +139,8 @@ func (m *Matcher) queueOf(of *machine.WorkClass) *taskQueue {
 	return c
 }
 
-// maxIdleQueues bounds the queues that are kept without work. They are kept because they hold the
-// position of their packs in the service order.
+// maxIdleQueues bounds the queues without work that are kept. A kept queue preserves the position of its pack and class in the service
+// order.
 const maxIdleQueues = 4096
 
 // dropIdle removes a queue without work if there are too many queues.

@@ -10,7 +10,7 @@ import (
 
 // Bounds of the turn output that is held in memory.
 const (
-	// OutputWindow is how much of one turn's output is kept at least, in bytes.
+	// OutputWindow is the number of bytes of one turn's newest output that are always kept.
 	OutputWindow = 256 << 10
 	maxOutputs   = 32 << 20
 	// outputOverhead is the approximate memory of an output without its text, so that empty outputs
@@ -25,15 +25,14 @@ type output struct {
 	run     string
 	turn    uint64
 	attempt int
-	// lease is the delivery of the turn that wrote the output. delivery is the number that readers
-	// get: it is higher than that of every earlier output, so that readers notice a new one.
+	// lease is the delivery of the turn that wrote the output. delivery is the number that readers get. It is higher than that of every
+	// earlier output, so that readers notice a new output.
 	lease    int
 	delivery int
-	// text begins at offset from.
+	// text holds the output from the offset from on.
 	from int64
 	text []byte
-	// spans give the kind of each part of the text, by its first offset. The first span holds
-	// offset from.
+	// spans hold the kind of each part of the text, by the offset of its first byte. The first span contains the offset from.
 	spans []span
 	over  bool
 }
@@ -59,7 +58,7 @@ func (o *output) add(text string, kind kindOfPiece) {
 		o.spans = append(o.spans, span{from: o.end(), kindOfPiece: kind})
 	}
 	o.text = append(o.text, text...)
-	// A cut copies the window, so the text is cut only when it is twice as long.
+	// Cut only when the text is twice as long as the window, because each cut copies the window.
 	if cut := len(o.text) - OutputWindow; cut > OutputWindow {
 		o.text = append(o.text[:0:0], o.text[cut:]...)
 		o.from += int64(cut)
@@ -67,11 +66,11 @@ func (o *output) add(text string, kind kindOfPiece) {
 	}
 }
 
-// end returns the offset after the text.
+// end returns the offset of the end of the text.
 func (o *output) end() int64 { return o.from + int64(len(o.text)) }
 
-// spanAt returns the index of the span that holds an offset, the last span for the end of the text,
-// and 0 without spans.
+// spanAt returns the index of the span that contains an offset. For the end of the text it returns the last span. If there are no spans,
+// it returns 0.
 func (o *output) spanAt(offset int64) int {
 	i := sort.Search(len(o.spans), func(i int) bool { return o.spans[i].from > offset })
 	return max(i-1, 0)
@@ -80,13 +79,13 @@ func (o *output) spanAt(offset int64) int {
 // weight returns the approximate memory of the output, in bytes.
 func (o *output) weight() int { return outputOverhead + len(o.text) + len(o.spans)*spanOverhead }
 
-// outputs keeps the newest output of each run in memory and evicts the least recently used.
+// outputs holds the newest output of each run in memory. It evicts the least recently used output.
 type outputs struct{ byRun *cache.LRU[string, *output] }
 
 func newOutputs() outputs { return outputs{byRun: cache.New[string, *output](maxOutputs)} }
 
-// add appends a piece to the output of a lease's delivery and returns the new end. Text that was
-// there already is skipped. A gap is refused with ok = false.
+// add appends a piece to the output of a lease's delivery and returns the new end. It skips text that the output already contains. If the
+// piece would leave a gap, add changes nothing and returns ok = false.
 func (o *outputs) add(lease *turnLease, offset int64, text string, kind kindOfPiece) (end int64, ok bool) {
 	out := o.of(lease)
 	end = out.end()
@@ -128,10 +127,10 @@ func (o *outputs) over(run string, turn uint64) {
 	}
 }
 
-// maxChunk bounds one piece that a reader gets, in bytes.
+// maxChunk bounds the piece that a reader gets at once, in bytes.
 const maxChunk = 64 << 10
 
-// after returns the next piece after a position, or false if there is none.
+// after returns the piece that follows a position. It returns false if there is no such piece.
 func (o *outputs) after(run string, pos render.OutputPosition) (render.OutputChunk, bool) {
 	out, ok := o.byRun.Peek(run)
 	if !ok || out.over && pos.Turn != out.turn {
@@ -159,8 +158,7 @@ func (o *outputs) after(run string, pos render.OutputPosition) (render.OutputChu
 	return chunk, chunk.Text != "" || chunk.Reset
 }
 
-// runeStart returns the first start of a character at or after i. The window may have cut a
-// character in two.
+// runeStart returns the start of the first character at or after i. The window may begin in the middle of a character.
 func runeStart(text []byte, i int) int {
 	for i < len(text) && !utf8.RuneStart(text[i]) {
 		i++

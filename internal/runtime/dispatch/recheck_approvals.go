@@ -13,18 +13,16 @@ import (
 // RecheckApprovals checks the approved calls in an answer again, before a caller that executes its
 // calls itself receives the answer.
 //
-// An approved call with an expired approval is held again. A call of a tool that the operator's
-// allowlist no longer admits is answered with that refusal. Both are the same as for a worker. If
-// an earlier answer released the call, the caller may have made it since: its outcome is unknown,
-// and on_unknown decides what follows. A call that a worker holds was sent in time and is not
-// checked.
+// An approved call with an expired approval is held again. A call of a tool that the operator's allowlist no longer contains is answered
+// with a refusal. Workers are treated in the same way. If an earlier answer released the call, the caller may have made it since. Then
+// its outcome is unknown, and on_unknown decides what follows. A call that a worker holds was sent in time and is not checked.
 //
 // RecheckApprovals records the calls that the answer releases before the answer leaves (ADR 0083).
 // If lapsed is true, the caller must be answered by the returned request instead, which is for the
 // same steps under their keys.
 func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, lapsed bool, err error) {
 	s := answer.State
-	if s == nil || req.Worker != nil { // A step requested under a lease is sent to workers.
+	if s == nil || req.Worker != nil { // workers execute a step that was requested under a lease
 		return req, false, nil
 	}
 	key := runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}
@@ -56,8 +54,8 @@ func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequ
 	return again, lapsed, nil
 }
 
-// withholdCommand returns the input that records why a call that no worker holds is not released.
-// If a caller may have received the call, whether it was made is unknown.
+// withholdCommand returns the input that records why a call is not released. No worker holds the call. If a caller may have received the
+// call, the outcome of the call is unknown.
 func withholdCommand(g *machine.Graph, s *machine.State, step *machine.ToolStep, holder machine.StepHolder, wrong error) machine.Command {
 	command := approval.Refusal(step, wrong)
 	answer, denied := command.(machine.ResolveStep)
@@ -71,10 +69,9 @@ func withholdCommand(g *machine.Graph, s *machine.State, step *machine.ToolStep,
 	return machine.LoseStep{Step: step.Step, Attempt: step.Attempt, Worker: holder.Principal}
 }
 
-// unnoted reports whether an answer may have released the call without recording that. The record
-// of a request already says that the caller has the first attempt of a call that it makes itself.
-// Approved calls and further attempts are recorded. A call that no worker requested and that no
-// caller declared as its own is not recorded.
+// unnoted reports whether an answer may have released the call although nothing records this. The record of a request already shows that
+// the caller has the first attempt of a call that it makes itself. Releases of approved calls and of further attempts are recorded. A
+// call that no worker requested and that no caller declared as its own is not recorded.
 func unnoted(g *machine.Graph, s *machine.State, step *machine.ToolStep) bool {
 	switch {
 	case step.Approval != nil:
@@ -91,9 +88,8 @@ func outside(g *machine.Graph, s *machine.State) bool {
 	return node != nil && node.Orchestration == machine.External
 }
 
-// recordHandout stores which calls of an answer the caller may make from now on. The stored holder
-// has a principal but no worker. A worker that gets the step later replaces it. The first attempt
-// of a call that needs no approval is not recorded.
+// recordHandout stores which calls of an answer the caller may make from now on. The stored holder has a principal and no worker. If a
+// worker gets the step later, the worker replaces this holder. The first attempt of a call that needs no approval is not recorded.
 func (r *Dispatcher) recordHandout(ctx context.Context, caller string, answer *runtime.Answer) error {
 	s := answer.State
 	for _, step := range approval.Given(s, answer.Steps) {
@@ -127,8 +123,8 @@ func (r *Dispatcher) hasWorker(s *machine.State, step uint32) bool {
 	return run != nil && run.steps[step] != nil && run.steps[step].lease != nil
 }
 
-// holderOf returns the stored holder of a step: a worker, a caller that received it, or the zero
-// value.
+// holderOf returns the stored holder of a step: a worker, or a caller that received the step. It returns the zero value if there is no
+// holder.
 func (r *Dispatcher) holderOf(ctx context.Context, s *machine.State, g *machine.Graph, step uint32) (machine.StepHolder, error) {
 	holder, err := r.cfg.Store.StepHolder(ctx, outgoing(g, s, step))
 	if errors.Is(err, machine.ErrNoStep) {
@@ -137,7 +133,7 @@ func (r *Dispatcher) holderOf(ctx context.Context, s *machine.State, g *machine.
 	return holder, err
 }
 
-// keyed returns the requests with the keys that they were answered with.
+// keyed returns the requests with the keys that their answers contain.
 func keyed(requests []machine.StepRequest, answers []runtime.StepAnswer) []machine.StepRequest {
 	requests = slices.Clone(requests)
 	for i := range min(len(requests), len(answers)) {

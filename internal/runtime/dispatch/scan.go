@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// scanPage is how many ready runs are read at once.
+	// scanPage is the number of ready runs that are read at once.
 	scanPage = 256
 	// maxScanSteps bounds the pending steps that one scan reads.
 	maxScanSteps = 65536
 )
 
-// scan finds ready turns and pending steps in the store. Concurrent changes reach the shard through
-// [Dispatcher.OnCommit]. A state older than one already seen is skipped.
+// scan finds ready turns and pending steps in the store. Concurrent changes reach the shard through [Dispatcher.OnCommit]. scan skips a
+// state that is older than a state that the shard has already seen.
 func (sp *namespaceShard) scan() {
 	ctx := context.Background()
 	for after := ""; sp.dispatcher.cfg.Engine.Health() == nil; {
@@ -35,7 +35,7 @@ func (sp *namespaceShard) scan() {
 	sp.scanSteps(ctx)
 }
 
-// putOff records that work exceeds the memory bound of its pack and is left in the store.
+// putOff records that the work stays in the store because its pack has reached its memory bound.
 func (sp *namespaceShard) putOff(work *machine.Work) {
 	if work.Kind == machine.StepWork {
 		sp.leftSteps[work.Digest] = true
@@ -46,8 +46,8 @@ func (sp *namespaceShard) putOff(work *machine.Work) {
 	}
 }
 
-// full reports whether a pack has reached its memory bound. If so, it records that the turns from
-// run on are left in the store.
+// full reports whether a pack has reached its memory bound. If so, it records that the ready turns of the run and of the runs after it
+// stay in the store.
 func (sp *namespaceShard) full(digest, run string) bool {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -58,9 +58,8 @@ func (sp *namespaceShard) full(digest, run string) bool {
 	return true
 }
 
-// resume continues the scan at the run where turns of a pack were left in the store, until the
-// memory bound is reached. So the turns of a pack that are assigned as fast as they are found are
-// read only once.
+// resume continues the scan for a pack at the run from which its turns were left in the store, until the pack reaches its memory bound
+// again. So each turn is read only once, even if turns are assigned as fast as they are read.
 func (sp *namespaceShard) resume(digest, from string) {
 	for runs := []string{from}; len(runs) > 0 && sp.dispatcher.cfg.Engine.Health() == nil; {
 		for _, run := range runs {

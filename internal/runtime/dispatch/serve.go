@@ -37,7 +37,7 @@ const (
 type serving struct {
 	worker *Worker
 	tools  []string
-	// asking counts the active requests that send the turns that they open. given are those turns.
+	// asking counts the active requests that send the turns that they open. given holds these turns.
 	asking int
 	given  []*turnLease
 }
@@ -79,9 +79,8 @@ func (w *Worker) Serve(ctx context.Context, served Served) error {
 	})
 }
 
-// Release ends the serving of a run. Its turn waits until another worker serves the run. The worker
-// may still answer the steps that it holds. Release does nothing for a run that the worker does not
-// serve.
+// Release ends the serving of a run. The turn of the run waits until another worker serves the run. The worker may still answer the steps
+// that it holds. If the worker does not serve the run, Release does nothing.
 func (w *Worker) Release(run string) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -95,10 +94,9 @@ func (sp *namespaceShard) release(w *Worker, run string) {
 	}
 }
 
-// Deliver executes a request of the worker that ends a turn of a run. It sends the turns that the
-// request opens before it returns, so that they share a message with the receipt of the request.
-// The request must wait only for its own commit, because turns that other requests open meanwhile
-// wait for it.
+// Deliver executes a request of the worker that ends a turn of a run. Before it returns, it sends the turns that the request opened, so
+// that they travel in the same message as the receipt of the request. The request must wait only for its own commit, because turns that
+// other requests open meanwhile are held back until it returns.
 func (w *Worker) Deliver(run string, request func()) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -135,7 +133,7 @@ func (w *Worker) Serving() int {
 	return len(w.served)
 }
 
-// Serves reports whether a worker serves a run. Turn tokens of other callers are not valid then.
+// Serves reports whether a worker serves a run. While a worker serves the run, turn tokens of other callers are not valid.
 func (r *Dispatcher) Serves(key runtime.RunKey) bool {
 	sp := r.shard(key.Namespace)
 	if sp == nil {
@@ -155,7 +153,7 @@ func (run *workRun) forget(s *machine.State) {
 	}
 }
 
-// servable finds a run and checks that the caller may serve it.
+// servable returns the key of a run after it has checked that the caller may serve the run.
 func (sp *namespaceShard) servable(ctx context.Context, call runtime.Call, run string) (runtime.RunKey, error) {
 	if _, err := sp.dispatcher.cfg.Engine.Admit(call, policy.RunsWrite); err != nil {
 		return runtime.RunKey{}, err
@@ -178,7 +176,7 @@ func (sp *namespaceShard) servable(ctx context.Context, call runtime.Call, run s
 // serve records that the worker serves the run, and ends the serving by another worker.
 func (sp *namespaceShard) serve(w *Worker, served Served) error {
 	if w.gone {
-		return nil // The stream of the worker has ended and reads no answer.
+		return nil // the stream of the worker has ended, so an answer is not needed
 	}
 	run := sp.run(served.RunID)
 	if err := w.checkServedLimit(&served); err != nil {
@@ -218,14 +216,12 @@ func (sp *namespaceShard) settleServing(run *workRun, s *machine.State, g *machi
 	go sp.refresh(run.id) // Other workers execute the remaining steps.
 }
 
-// ready reports whether the turn of the run can be executed now, by the worker that serves the run
-// or by any worker.
+// ready reports whether the turn of the run can be executed now. If a worker serves the run, only this worker can execute it.
 func (run *workRun) ready(g *machine.Graph, s *machine.State) bool {
 	return rules.Ready(g, s) || run.serving != nil && rules.Executable(g, s)
 }
 
-// resumeServing lets a reconnected worker continue to serve its runs, unless another worker serves
-// them since.
+// resumeServing lets a reconnected worker continue to serve its runs, except runs that another worker has taken over since.
 func (sp *namespaceShard) resumeServing(w, old *Worker, req *WorkerRequest) {
 	for _, served := range req.Served {
 		run := sp.runs[served.RunID]
@@ -249,8 +245,7 @@ func (sp *namespaceShard) resumeServing(w, old *Worker, req *WorkerRequest) {
 	}
 }
 
-// counted returns the turns and steps that count against the capacities of the worker. Work of
-// served runs does not count.
+// counted returns the number of turns and steps that use the capacities of the worker. Work of served runs uses no capacity.
 func (w *Worker) counted() (turns, steps int) {
 	for _, lease := range w.turns {
 		if !lease.served {
@@ -265,8 +260,8 @@ func (w *Worker) counted() (turns, steps int) {
 	return turns, steps
 }
 
-// keeps reports whether the worker may keep a turn or step of a run, and whether it does so as the
-// worker that serves the run. Otherwise it must offer work of the class and have capacity for it.
+// keeps reports whether a worker that reconnects may keep a turn or step of a run. served reports whether it keeps the work because it
+// serves the run. If it does not serve the run, the worker must offer work of the class and have capacity for it.
 func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool) {
 	if run.servedBy(w) && (class.Kind == machine.TurnWork || run.serving.servesTool(class.Tool)) {
 		return true, true
@@ -278,7 +273,7 @@ func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool)
 	return false, turns < w.offer.Turns && w.offer.Serves(class)
 }
 
-// checkServed finds the runs that the worker names as served but may not serve.
+// checkServed sets which of the served runs in the request the worker may not serve.
 func (r *Dispatcher) checkServed(ctx context.Context, ns uint32, req *WorkerRequest) error {
 	req.refused = make(map[string]bool)
 	for _, served := range req.Served {

@@ -6,16 +6,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// A worker that reconnects names, in one message, the runs that it serves and the turns and steps
-// of them that it holds. So a worker gets no more than that message can name. Otherwise the
-// registration would be refused, and the worker would lose all its active work.
+// A worker that reconnects sends one message with the runs that it serves and the turns and steps of these runs that it holds. So a
+// worker may hold only as much as this message can contain. Otherwise the registration would be refused, and the worker would lose all
+// its active work.
 
 const (
 	// maxServed bounds the runs that one worker serves, and the steps of those runs that it holds
 	// at once.
 	maxServed = 10_000
-	// namedBytes is the size of one turn and one step in a registration message, if these may take
-	// half of the message.
+	// namedBytes is the space for one turn and one step in a registration message, in bytes, when these may take half of the message.
 	namedBytes = 400
 )
 
@@ -23,11 +22,10 @@ const (
 // hold at once.
 func (r *Dispatcher) maxServedRuns() int { return min(maxServed, r.cfg.MaxMessageBytes/namedBytes) }
 
-// maxServedNameBytes returns how many bytes the names of the served runs and their tools may take
-// for one worker.
+// maxServedNameBytes returns how many bytes the names of a worker's served runs and their tools may take in a registration message.
 func (r *Dispatcher) maxServedNameBytes() int { return r.cfg.MaxMessageBytes * 3 / 8 }
 
-// names returns how many bytes a served run takes in a registration message.
+// names returns the number of bytes that a served run takes in a registration message.
 func (s *Served) names() int {
 	n := 40
 	for _, tool := range s.Tools {
@@ -83,8 +81,7 @@ func (sp *namespaceShard) leaseServed(run *workRun, step *stepWork) {
 	}
 }
 
-// fill refreshes one run with steps that wait for the worker, once the worker holds fewer steps.
-// The refresh of that run calls fill again for the next one.
+// fill refreshes one run whose steps wait until the worker holds fewer steps. The refresh of that run calls fill again, for the next run.
 func (sp *namespaceShard) fill(w *Worker) {
 	if w.gone || w.servedSteps >= sp.dispatcher.maxServedRuns() {
 		return

@@ -9,9 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// namespaceShard holds the work and the workers of one namespace. It and [Dispatcher.open] assume
-// that no other process assigns work of the namespace. The mutex mu guards all fields, and the
-// fields of the runs, leases and workers in the shard. No code waits for a disk, a network or the
+// namespaceShard holds the work and the workers of one namespace. It assumes that no other process assigns work of the namespace. The
+// mutex mu guards all fields, and the fields of the runs, leases and workers in the shard. No code waits for a disk, a network or the
 // lock of a run while it holds mu.
 type namespaceShard struct {
 	dispatcher *Dispatcher
@@ -23,9 +22,8 @@ type namespaceShard struct {
 	names   map[workerName]*Worker
 	runs    map[string]*workRun
 	last    uint64
-	// waiting counts the work in the matcher for each pack. Work above the bound stays in the
-	// store: left has the first run with a ready turn that is not held here, for each pack;
-	// leftSteps has the packs with steps that are not held here.
+	// waiting counts, for each pack, the work in the matcher. Work above the bound stays in the store. left holds, for each pack, the first
+	// run with a ready turn that is only in the store. leftSteps holds the packs with steps that are only in the store.
 	waiting   map[string]int
 	left      map[string]string
 	leftSteps map[string]bool
@@ -37,12 +35,11 @@ type namespaceShard struct {
 	disconnected map[*stepWork]string
 	sticky       stickyNames
 	outputs      outputs
-	// counts number the deliveries to the most recently connected worker processes.
+	// counts holds the numbers of the deliveries to the worker processes that connected most recently.
 	counts *cache.LRU[machine.StepHolder, *outgoingSteps]
 }
 
-// maxWaiting bounds, for each pack, the ready work that is held in memory. The rest is read from
-// the store as work is assigned.
+// maxWaiting bounds, for each pack, the ready work in memory. The other work is read from the store as soon as there is room for it.
 const maxWaiting = 16384
 
 // workRun is a run with an open turn or pending steps that workers may execute.
@@ -52,12 +49,12 @@ type workRun struct {
 	seq   uint64
 	turn  *turnWork
 	steps map[uint32]*stepWork
-	// serving is set if one worker executes the run; nil = any worker.
+	// serving is set if one worker serves the run. If it is nil, any worker can execute the run.
 	serving *serving
 }
 
-// turnWork is an open turn. It exists as long as the turn is open, also while the turn is suspended
-// or waits for its next attempt, so that its deliveries are counted on.
+// turnWork is an open turn. It exists as long as the turn is open, also while the turn is suspended or waits for its next attempt, so
+// that the count of its deliveries continues.
 type turnWork struct {
 	seq     uint64
 	attempt int
@@ -84,11 +81,11 @@ type stepWork struct {
 	turn    uint64
 	class   machine.WorkClass
 	lease   *stepLease
-	// reconnectTimer ends the wait for the disconnected worker of the step; nil = no wait.
+	// reconnectTimer ends the wait for the disconnected worker of the step. It is nil if the step does not wait.
 	reconnectTimer *timer
-	// lostBy is that worker.
+	// lostBy is the disconnected worker.
 	lostBy machine.StepHolder
-	// pause is the timer that offers the step when its attempt is due; nil = it is due.
+	// pause is the timer that offers the step when its attempt is due. It is nil if the attempt is due.
 	pause *timer
 	// row is the outbox row of the step. storing reports whether a new holder is being stored in
 	// the row; the step must not be offered meanwhile.

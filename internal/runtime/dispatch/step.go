@@ -24,8 +24,8 @@ type stepLease struct {
 	tool    string
 	attempt int
 	token   string
-	// number is the delivery number for the worker's process. It is 0 if the worker presented the
-	// step when it connected: then the worker has the step under an earlier number.
+	// number is the delivery number for the worker's process. It is 0 if the worker already had the step when it connected, because then the
+	// step has an earlier number.
 	number             uint64
 	sent, over, served bool
 }
@@ -85,8 +85,8 @@ func (sp *namespaceShard) deliverStep(lease *stepLease) {
 	lease.worker.outgoing.end(place, func() { sp.sendStep(lease, queue, err) })
 }
 
-// sendStep queues a step for its worker, in the order of the delivery numbers. err is the reason
-// why the step cannot be sent.
+// sendStep queues a step for its worker, in the order of the delivery numbers. If err is not nil, the step cannot
+// be sent: its lease ends, and the step is offered again later.
 func (sp *namespaceShard) sendStep(lease *stepLease, queue func(), err error) {
 	switch {
 	case err != nil && !lease.over:
@@ -103,8 +103,8 @@ func (sp *namespaceShard) sendStep(lease *stepLease, queue func(), err error) {
 	}
 }
 
-// limits reports whether a step has to wait for the operator's rate limits. If so, its lease ends.
-// The limits are asked under the lock, so that the step cannot end at the same time.
+// limits reports whether a step has to wait for the operator's rate limits. If so, its lease ends. limits calls [Limits.Step] under the
+// lock, so that the step cannot end at the same time.
 func (sp *namespaceShard) limits(lease *stepLease, s *machine.State) bool {
 	if sp.dispatcher.cfg.Limits == nil {
 		return false
@@ -125,7 +125,7 @@ func (sp *namespaceShard) limits(lease *stepLease, s *machine.State) bool {
 	return true
 }
 
-// unlimited offers a step again that waited for the operator's rate limits.
+// unlimited offers a step again after it has waited for the operator's rate limits.
 func (sp *namespaceShard) unlimited(run string, step *stepWork) {
 	sp.mu.Lock()
 	step.limited = false
@@ -133,18 +133,17 @@ func (sp *namespaceShard) unlimited(run string, step *stepWork) {
 	sp.refresh(run)
 }
 
-// unplace returns the rate-limit capacity of a pending step that no worker holds: no worker serves
-// it, its worker released or never received it, or its run is paused. The next holder asks for
-// capacity again. When a step is no longer pending, the rate limiter frees the capacity itself, at
-// the commit.
+// unplace frees the rate-limit capacity of a pending step that no worker holds: if no worker serves it, if its worker released or never
+// received it, or if its run is paused. The next holder requests the capacity again. When a step is no longer pending, the rate limiter
+// frees the capacity itself, at the commit.
 func (sp *namespaceShard) unplace(run string, step *stepWork) {
 	if sp.dispatcher.cfg.Limits != nil {
 		sp.dispatcher.cfg.Limits.Requeue(sp.key(run), step.step, step.attempt)
 	}
 }
 
-// awaitDue holds back a step until its attempt is due. The due time is stored in the outbox row;
-// the timer exists only in this process.
+// awaitDue keeps a step from workers until its attempt is due. The due time is stored in the outbox row. The timer exists only in this
+// process.
 func (sp *namespaceShard) awaitDue(run *workRun, step *stepWork) {
 	left := time.Duration(step.row.Due - sp.now())
 	if left <= 0 {
@@ -161,7 +160,7 @@ func (sp *namespaceShard) awaitDue(run *workRun, step *stepWork) {
 	})
 }
 
-// openStep reads the assigned step and checks that it may be sent.
+// openStep reads the assigned step and checks that it may be sent to a worker.
 func (sp *namespaceShard) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
 	key := sp.key(lease.run)
 	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
@@ -188,9 +187,9 @@ func (sp *namespaceShard) openStep(ctx context.Context, lease *stepLease) (StepD
 	return StepDelivery{}, fmt.Errorf("step %d of run %s is not pending any more", lease.step, lease.run)
 }
 
-// verifyDispatch checks that a call may be sent: the operator's allowlist still admits its tool,
-// and the call is the one that was approved. A call that may not be sent is answered or held again;
-// its outcome is unknown if a caller has received it before. row is the outbox row of the step.
+// verifyDispatch checks that a call may be sent: the operator's allowlist must still contain its tool, and the call must equal the
+// approved one. A call that may not be sent is answered with an error or held again. If a caller has received the call before, its
+// outcome is unknown. row is the outbox row of the step.
 func (sp *namespaceShard) verifyDispatch(ctx context.Context, key runtime.RunKey, s *machine.State, g *machine.Graph, view *history.StepView, row machine.OutboxRow) error {
 	step := &view.ToolStep
 	wrong := approval.Allowed(sp.dispatcher.cfg.Allow, g, step)
@@ -225,7 +224,7 @@ func (sp *namespaceShard) detachStepLease(lease *stepLease) {
 	}
 }
 
-// endStep drops a step that is no longer pending, or no longer in this attempt.
+// endStep removes a step that is no longer pending, or whose attempt is over.
 func (sp *namespaceShard) endStep(run *workRun, step *stepWork, s *machine.State, c *runtime.Commit) {
 	delete(run.steps, step.step)
 	sp.dispatcher.timers.cancel(step.reconnectTimer)
@@ -245,7 +244,7 @@ func (sp *namespaceShard) endStep(run *workRun, step *stepWork, s *machine.State
 	sp.closeStepLease(lease)
 }
 
-// closeStepLease ends a lease on the worker's side.
+// closeStepLease removes a lease from its worker, so that the worker may get other work.
 func (sp *namespaceShard) closeStepLease(lease *stepLease) {
 	w := lease.worker
 	lease.over = true
@@ -263,7 +262,7 @@ func (sp *namespaceShard) closeStepLease(lease *stepLease) {
 	sp.matcher.Done(w.id, machine.StepWork)
 }
 
-// disconnectStep lets a step wait for some time for the worker that lost its connection.
+// disconnectStep keeps a step for the worker that lost its connection, until the worker reconnects or the grace period ends.
 func (sp *namespaceShard) disconnectStep(lease *stepLease) {
 	run := sp.runs[lease.run]
 	if run == nil || run.steps[lease.step] == nil || run.steps[lease.step].lease != lease {
@@ -272,7 +271,7 @@ func (sp *namespaceShard) disconnectStep(lease *stepLease) {
 	step := run.steps[lease.step]
 	step.lease = nil
 	if !lease.sent {
-		return // deliverStep offers the step again.
+		return // deliverStep will offer the step again
 	}
 	sp.awaitReconnect(run, step, lease.worker.holder(lease.number), sp.dispatcher.cfg.StepGrace)
 }
@@ -298,8 +297,8 @@ func (sp *namespaceShard) loseStep(run string, step *stepWork) {
 	}
 }
 
-// answered returns a function that sends the holder of the run's turn the step answers of a commit,
-// or nil.
+// answered returns a function that sends the step answers of a commit to the worker that holds the run's turn. It returns nil if there is
+// nothing to send.
 func (sp *namespaceShard) answered(run *workRun, c *runtime.Commit) func() {
 	if c == nil || run.turn == nil || run.turn.lease == nil {
 		return nil
@@ -315,16 +314,15 @@ func (sp *namespaceShard) answered(run *workRun, c *runtime.Commit) func() {
 	}
 	lease := run.turn.lease
 	if !lease.sent {
-		// The turn may have been rendered before the answer but not sent yet. It must be sent
-		// first.
+		// The turn may be rendered without this answer and not yet sent. The turn must be sent first.
 		lease.missedAnswers = append(lease.missedAnswers, numbers...)
 		return nil
 	}
 	return func() { sp.sendAnswers(lease, numbers) }
 }
 
-// sendAnswers sends the holder of a turn the answers of steps; nil numbers = all steps of the
-// visit. It retries if the store cannot be read, because no other code sends them.
+// sendAnswers sends the answers of steps to the worker that holds the turn. If numbers is nil, it sends all answered steps of the visit.
+// If the store cannot be read, it tries again later, because no other code sends these answers.
 func (sp *namespaceShard) sendAnswers(lease *turnLease, numbers []uint32) {
 	if sp.trySendAnswers(lease, numbers) == nil || sp.dispatcher.cfg.Engine.Health() != nil {
 		return
@@ -344,7 +342,7 @@ func (sp *namespaceShard) trySendAnswers(lease *turnLease, numbers []uint32) err
 		return err
 	}
 	if s.Turn == nil || s.Turn.Seq != lease.turn {
-		return nil // The turn is over, or its next assignment contains the answers.
+		return nil // the turn is over, or its next assignment contains the answers
 	}
 	var steps []machine.ToolStep
 	for i := range s.Steps {
@@ -363,10 +361,10 @@ func (sp *namespaceShard) trySendAnswers(lease *turnLease, numbers []uint32) err
 	return nil
 }
 
-// maxAnswersMessageBytes is the approximate bound of one message of answers.
+// maxAnswersMessageBytes bounds one message of answers, approximately.
 const maxAnswersMessageBytes = 4 << 20
 
-// someViews reads as many of the first steps as fit in one message, at least one.
+// someViews reads the first steps, as many as fit in one message, and at least one.
 func (r *Dispatcher) someViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]history.StepView, error) {
 	var views []history.StepView
 	held := int64(0)

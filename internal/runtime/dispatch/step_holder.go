@@ -10,15 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// A tool call that has begun must not begin again because the sidecar crashed. So the holder of a
-// step is stored before the step is sent (docs/dev/adr/0011-step-holders.md). It is the only fact
-// about deliveries that is stored.
+// A tool call must not begin a second time because the sidecar crashed. So the holder of a step is stored before the step is sent
+// (docs/dev/adr/0011-step-holders.md). No other fact about deliveries is stored.
 
-// holders maps pending steps to their stored holders. A step that is not in the map was not looked
-// up, or is no longer pending.
+// holders maps the numbers of pending steps to their stored holders. A step that is missing in the map was not read, or is no longer
+// pending.
 type holders map[uint32]machine.StepHolder
 
-// issued returns the steps that a commit made pending. They have no holder.
+// issued returns the steps that a commit made pending. These steps have no holder yet.
 func issued(c *runtime.Commit) holders {
 	if c == nil || len(c.Batch.OutboxAdded) == 0 {
 		return nil
@@ -58,14 +57,14 @@ func outgoing(g *machine.Graph, s *machine.State, step uint32) machine.OutboxRow
 	return machine.OutboxRow{}
 }
 
-// awaitHolder lets a step wait for the worker that held it when an earlier process ended. The wait
-// is measured from the start of this process.
+// awaitHolder keeps a step for the worker that held it when an earlier server process ended. The waiting time begins with the start of
+// this process.
 func (sp *namespaceShard) awaitHolder(run *workRun, step *stepWork, holder machine.StepHolder) {
 	if holder.Worker == "" {
-		return // The step had no holder, or the caller that drives the run has it.
+		return // the step has no holder, or the caller that drives the run holds it
 	}
 	if w := sp.names[workerName{principal: holder.Principal, id: holder.Worker}]; w != nil && w.is(holder) && w.outgoing.lost(holder) {
-		// The worker is connected and never received the step.
+		// The worker is connected and did not receive the step.
 		step.storing = true
 		go sp.releaseStep(run.id, step)
 		return
@@ -73,21 +72,21 @@ func (sp *namespaceShard) awaitHolder(run *workRun, step *stepWork, holder machi
 	sp.awaitReconnect(run, step, holder, max(0, sp.dispatcher.started+sp.dispatcher.cfg.RestartGrace-sp.dispatcher.cfg.Clock.Elapsed()))
 }
 
-// awaitReconnect lets a step wait for its worker, at most for the given time.
+// awaitReconnect keeps a step for the worker that holds it, for at most the given time.
 func (sp *namespaceShard) awaitReconnect(run *workRun, step *stepWork, holder machine.StepHolder, most time.Duration) {
 	step.lostBy, sp.disconnected[step] = holder, run.id
 	step.reconnectTimer = sp.dispatcher.timers.set(most, func() { sp.loseStep(run.id, step) })
 }
 
-// releaseUnreceived offers steps again that were sent to a worker but not received: the same
-// process has reconnected, and its highest received number is lower. A step that it has received
-// but does not present waits for the full grace period, because its outcome is unknown.
+// releaseUnreceived offers a step again if its worker did not receive it. This is certain if the same process has reconnected with a
+// lower received number. A step that the process has received but does not list waits for the full grace period, because its outcome is
+// unknown.
 func (sp *namespaceShard) releaseUnreceived(w *Worker, req *WorkerRequest, presented map[machine.WorkID]bool) {
 	for step, run := range sp.disconnected {
 		switch {
 		case !w.is(step.lostBy):
 		case presented[machine.WorkID{RunID: run, Step: step.step}]:
-			// The worker has the step but may not keep it, so its outcome is unknown.
+			// The worker has received the step but may not keep it, so the outcome of the step is unknown.
 			step.lostBy.Instance = ""
 		case req.Counts && step.lostBy.Delivery > req.Received:
 			sp.dispatcher.timers.cancel(step.reconnectTimer)
@@ -98,23 +97,22 @@ func (sp *namespaceShard) releaseUnreceived(w *Worker, req *WorkerRequest, prese
 	}
 }
 
-// holder returns the stored form of the worker for a delivery with that number.
+// holder returns the stored form of this worker as the holder of the delivery with the given number.
 func (w *Worker) holder(delivery uint64) machine.StepHolder {
 	return machine.StepHolder{Principal: w.name.principal, Worker: w.name.id, Instance: w.instance, Delivery: delivery}
 }
 
-// is reports whether the worker is the process that holds a step.
+// is reports whether the worker is the process that holds a step, according to h.
 func (w *Worker) is(h machine.StepHolder) bool {
 	return w.instance != "" && h == w.holder(h.Delivery)
 }
 
-// recordHolder stores the worker that a step is about to be sent to.
+// recordHolder stores the worker as the holder of a step that is about to be sent.
 func (sp *namespaceShard) recordHolder(lease *stepLease) error {
 	return sp.dispatcher.cfg.Store.HoldStep(context.Background(), lease.work.row, lease.worker.holder(lease.number))
 }
 
-// releaseStep stores that a step has no holder, because its worker has not begun it, and offers the
-// step again.
+// releaseStep stores that a step has no holder, because its worker did not begin it. Then it offers the step again.
 func (sp *namespaceShard) releaseStep(run string, step *stepWork) {
 	sp.unplace(run, step)
 	err := sp.dispatcher.cfg.Store.HoldStep(context.Background(), step.row, machine.StepHolder{})

@@ -8,10 +8,10 @@ import (
 // workerName identifies a worker across reconnects. It is unique among the connected workers.
 type workerName struct{ principal, id string }
 
-// maxSticky bounds the runs with a remembered last worker.
+// maxSticky bounds the runs whose last worker is remembered.
 const maxSticky = 8192
 
-// stickyNames remembers the last worker of each run.
+// stickyNames remembers the last worker of each run, so that the next work of the run goes to the same worker.
 type stickyNames struct {
 	byRun *cache.LRU[string, workerName]
 }
@@ -20,7 +20,7 @@ func newStickyNames() stickyNames {
 	return stickyNames{byRun: cache.New[string, workerName](maxSticky)}
 }
 
-// of returns the last worker of a run; the zero name = none or forgotten.
+// of returns the last worker of a run. The zero name means that no worker is remembered.
 func (s *stickyNames) of(run string) workerName {
 	name, _ := s.byRun.Get(run)
 	return name
@@ -28,11 +28,11 @@ func (s *stickyNames) of(run string) workerName {
 
 func (s *stickyNames) put(run string, name workerName) { s.byRun.Put(run, name, 1) }
 
-// maxPastSteps bounds, for each worker, the past steps that are remembered.
+// maxPastSteps bounds the past steps that are remembered for each worker.
 const maxPastSteps = 1024
 
-// pastSteps are steps that a worker held. They let a late answer get the recorded outcome of the
-// step instead of a refusal.
+// pastSteps are steps that a worker held before. If the worker answers one of them late, it gets the recorded outcome of the step instead
+// of an error.
 type pastSteps struct{ byToken *cache.LRU[string, StepLease] }
 
 func newPastSteps() pastSteps {
@@ -41,14 +41,14 @@ func newPastSteps() pastSteps {
 
 func (p *pastSteps) put(lease StepLease) { p.byToken.Put(lease.Token, lease, 1) }
 
-// maxPastTurns bounds, for each worker, the past turns that are remembered.
+// maxPastTurns bounds the past turns that are remembered for each worker.
 const maxPastTurns = 1024
 
-// pastTurn is a turn that a worker held. The usage of a model call that ends after the turn is
-// still counted.
+// pastTurn is a turn that a worker held before. It is remembered because the usage of a model call that ends after the turn is still
+// counted.
 type pastTurn struct {
 	run   string
 	grant runtime.Grant
-	// own reports whether the worker ended the turn itself, so that it needs no revocation.
+	// own reports whether the worker itself ended the turn. Then the worker gets no revocation.
 	own bool
 }

@@ -17,7 +17,7 @@ type timers struct {
 	clock runtime.Clock
 	mu    sync.Mutex
 	heap  timerHeap
-	// until is the clock's Elapsed at which the loop wakes by itself.
+	// until is the time at which the loop wakes by itself, as the clock's Elapsed.
 	until time.Duration
 	// wake wakes the loop for a timer that is due earlier.
 	wake chan struct{}
@@ -25,7 +25,7 @@ type timers struct {
 
 // timer is one scheduled call. The mutex of its timers guards its fields.
 type timer struct {
-	// due is the clock's Elapsed at which the timer fires.
+	// due is the time at which the timer fires, as the clock's Elapsed.
 	due   time.Duration
 	fire  func()
 	index int
@@ -37,7 +37,7 @@ func newTimers(clock runtime.Clock) *timers {
 	return &timers{clock: clock, until: never, wake: make(chan struct{}, 1)}
 }
 
-// set calls fire after the given delay.
+// set returns a timer that calls fire after the given delay.
 func (a *timers) set(after time.Duration, fire func()) *timer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,7 +61,7 @@ func (a *timers) move(al *timer, after time.Duration) bool {
 	return true
 }
 
-// cancel cancels a timer. Nil and fired timers are ignored.
+// cancel cancels a timer. It ignores nil and timers that have fired.
 func (a *timers) cancel(al *timer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,8 +96,7 @@ func (a *timers) run(ctx context.Context) {
 	}
 }
 
-// fireDue fires the timers that are due. It returns the time until the next one, and false if none
-// is left.
+// fireDue fires the timers that are due. It returns the time until the next timer, and false if there is no timer left.
 func (a *timers) fireDue() (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

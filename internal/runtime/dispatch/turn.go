@@ -13,12 +13,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// maxLost is how many deliveries of a turn may be lost with the connections of their workers,
-// without a drain notice, before the run ends (docs/reference/semantics.md §5).
+// maxLost bounds the lost deliveries of a turn. A delivery is lost if the connection of its worker breaks without a drain notice. When
+// the bound is reached, the run ends (docs/reference/semantics.md §5).
 const maxLost = 10
 
-// workRetry is the delay before a retry after the store or a run's queue refused an operation that
-// the dispatcher needs.
+// workRetry is the delay before the dispatcher repeats an operation that the store or the queue of a run refused.
 const workRetry = time.Second
 
 // turnLease is one delivery of a turn. The mutex of the shard guards the fields that change.
@@ -29,18 +28,17 @@ type turnLease struct {
 	attempt  int
 	delivery int
 	token    string
-	// at is when the turn was assigned, Unix nanoseconds.
+	// at is the time when the turn was assigned, in Unix nanoseconds.
 	at       int64
 	duration time.Duration
 	deadline int64
 	timer    *timer
 	// requests counts the steps that the execution has requested.
 	requests int
-	// sent reports whether the turn was sent to the worker; over, whether the lease has ended;
-	// served, whether the worker serves the run, so that the lease does not count against its
-	// capacity.
+	// sent reports whether the turn was sent to the worker. over reports whether the lease has ended. served reports whether the worker
+	// serves the run; then the lease uses no capacity of the worker.
 	sent, over, served bool
-	// missedAnswers are steps that were answered between the assignment and its sending.
+	// missedAnswers are the steps that were answered after the turn was assigned and before it was sent.
 	missedAnswers []uint32
 }
 
@@ -124,8 +122,8 @@ func (sp *namespaceShard) openTurn(ctx context.Context, lease *turnLease) (rende
 	return view, prog.Graph, err
 }
 
-// undelivered ends a lease that was not sent. A turn that cannot be rendered counts as a failed
-// attempt, so that the attempts are bounded.
+// undelivered ends a lease whose turn was not sent. If the turn cannot be rendered, this counts as a failed attempt, so that the number
+// of attempts is bounded.
 func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	sp.mu.Lock()
 	if lease.over {
@@ -137,7 +135,7 @@ func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	}
 	sp.closeTurnLease(lease, false)
 	sp.mu.Unlock()
-	// An unavailable store is not the fault of the turn: it does not count as an attempt.
+	// The turn is not the reason why the store is unavailable, so this is not counted as an attempt.
 	if errors.Is(err, errNotOpen) || !away(err) && sp.failUnrendered(lease, err) {
 		sp.refresh(lease.run)
 		return
@@ -160,8 +158,8 @@ func (sp *namespaceShard) failUnrendered(lease *turnLease, cause error) bool {
 	return err == nil
 }
 
-// refresh reads the state of a run and updates its work, under the lock of the run. So
-// [Dispatcher.OnCommit] handles an active commit first; only it knows the lease of the commit.
+// refresh reads the state of a run and updates its work, under the lock of the run. So if a commit of the run is in progress,
+// [Dispatcher.OnCommit] handles it first. This matters because only OnCommit gets the lease under which the commit was made.
 func (sp *namespaceShard) refresh(run string) {
 	key := sp.key(run)
 	err := sp.dispatcher.cfg.Engine.WithRunLock(key, func() error { return sp.settleRead(key) })
@@ -187,7 +185,7 @@ func (sp *namespaceShard) settleRead(key runtime.RunKey) error {
 	return nil
 }
 
-// unlease ends the lease of a run's turn, or takes the turn out of its queue.
+// unlease ends the lease of a run's turn, or removes the turn from its queue.
 func (sp *namespaceShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) {
 	turn := run.turn
 	lease := turn.lease
@@ -211,7 +209,7 @@ func (sp *namespaceShard) endLease(turn *turnWork, cause RevokeCause, own bool) 
 	sp.closeTurnLease(lease, own)
 }
 
-// maxPast bounds the remembered earlier deliveries of an attempt.
+// maxPast bounds the earlier deliveries of an attempt that are remembered.
 const maxPast = 2 * maxLost
 
 func (t *turnWork) keepPast(lease *turnLease) {
@@ -220,8 +218,7 @@ func (t *turnWork) keepPast(lease *turnLease) {
 	}
 }
 
-// closeTurnLease ends a lease on the worker's side. own reports whether a request of the worker
-// under this lease ended it.
+// closeTurnLease removes a lease from its worker. own reports whether a request of the worker under this lease ended it.
 func (sp *namespaceShard) closeTurnLease(lease *turnLease, own bool) {
 	w := lease.worker
 	lease.over = true
@@ -238,8 +235,7 @@ func (sp *namespaceShard) closeTurnLease(lease *turnLease, own bool) {
 	sp.matcher.Done(w.id, machine.TurnWork)
 }
 
-// by reports whether the commit was made under this lease of this worker. It is false for a state
-// that was read.
+// by reports whether the worker made the commit under the lease with this token. If c is nil, the state was read and by returns false.
 func by(c *runtime.Commit, w *Worker, token string) bool {
 	return c != nil && c.Holder == runtime.LeaseHolder(w) && c.Token == token
 }
@@ -265,8 +261,8 @@ func revokeCause(s *machine.State, c *runtime.Commit) RevokeCause {
 	return RevokedAbandoned
 }
 
-// expire counts a failed attempt for a lease that ran out while its worker was connected. Once
-// expire has begun, no heartbeat extends the lease.
+// expire ends a lease that ran out while its worker was connected, and counts a failed attempt. Once expire has begun, a heartbeat cannot
+// extend the lease.
 func (sp *namespaceShard) expire(lease *turnLease) {
 	sp.mu.Lock()
 	over := lease.over
@@ -291,8 +287,8 @@ func (sp *namespaceShard) loseTurn(lease *turnLease, cmd machine.LoseTurn) (runt
 	return sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(lease.run), cmd)
 }
 
-// requeue offers the turn of a lease again, after its worker disconnected or released it. lost
-// counts the delivery as lost.
+// requeue offers the turn of a lease again after its worker disconnected or released the turn. If lost is true, the delivery is counted
+// as lost.
 func (sp *namespaceShard) requeue(lease *turnLease, lost bool) {
 	run := sp.runs[lease.run]
 	if run == nil || run.turn == nil || run.turn.lease != lease {
@@ -309,14 +305,14 @@ func (sp *namespaceShard) requeue(lease *turnLease, lost bool) {
 		return
 	}
 	if lease.served {
-		return // Only the worker that serves the run executes it.
+		return // only the worker that serves the run can execute the turn
 	}
 	if !turn.paused && !sp.offer(machine.Work{WorkClass: turn.class, RunID: run.id, Turn: turn.seq, Attempt: turn.attempt}) {
 		run.turn = nil
 	}
 }
 
-// undeliverable ends a run with a turn that crashes its workers.
+// undeliverable ends a run whose turn was lost too often, because the turn probably crashes its workers.
 func (sp *namespaceShard) undeliverable(lease *turnLease) {
 	if _, err := sp.loseTurn(lease, machine.LoseTurn{Undeliverable: true}); err != nil && sp.dispatcher.cfg.Engine.Health() == nil {
 		sp.dispatcher.timers.set(workRetry, func() { sp.undeliverable(lease) })

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Worker is a connected worker. Requests that carry it in their [Call] have the rights of its
-// leases. Close it when its connection ends. Safe for concurrent use.
+// Worker is a connected worker. A request that has this Worker in its [Call] has the rights of the worker's leases. The caller must call
+// Close when the connection ends. Safe for concurrent use.
 type Worker struct {
 	shard *namespaceShard
 	call  runtime.Call
@@ -24,7 +24,7 @@ type Worker struct {
 	client string
 	sink   WorkerSink
 	offer  machine.WorkOffer
-	// since is when the worker connected, and seen when it last made a request, Unix nanoseconds.
+	// since is the time when the worker connected. seen is the time of its last request. Both are in Unix nanoseconds.
 	since int64
 	seen  atomic.Int64
 
@@ -33,22 +33,20 @@ type Worker struct {
 	turns map[string]*turnLease
 	steps map[string]*stepLease
 	past  pastSteps
-	// served are the served runs, with the size of their names in bytes; names is the sum.
-	// servedSteps counts the held steps of those runs. full are the served runs with steps that
-	// wait until servedSteps is lower.
+	// served maps the runs that the worker serves to the size of their names in bytes. names is the sum of these sizes. servedSteps counts
+	// the steps of these runs that the worker holds. full are the served runs whose steps wait until servedSteps is lower.
 	served             map[string]int
 	names, servedSteps int
 	full               map[string]struct{}
 	// outgoing numbers the steps that are sent to the worker's process.
 	outgoing *outgoingSteps
-	// over are turns that the worker held, by token.
+	// over are the turns that the worker held before, by token.
 	over *cache.LRU[string, pastTurn]
-	// drains reports whether the worker announced its shutdown; gone, whether it was closed or
-	// replaced.
+	// drains reports whether the worker announced its shutdown. gone reports whether it was closed or replaced.
 	drains, gone bool
 }
 
-// Call returns the call that requests of the worker carry.
+// Call returns the Call for requests of this worker.
 func (w *Worker) Call() runtime.Call {
 	call := w.call
 	call.Worker = w
@@ -64,7 +62,7 @@ func (w *Worker) Credit(turns, steps int) {
 	}
 }
 
-// Drain stops assignments to the worker. Its leases do not count as lost when it is closed.
+// Drain ends all further assignments to the worker. When the worker is closed later, its leases do not count as lost.
 func (w *Worker) Drain() {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -74,16 +72,16 @@ func (w *Worker) Drain() {
 	}
 }
 
-// Held returns how many turns and steps the worker holds.
+// Held returns the number of turns and of steps that the worker holds.
 func (w *Worker) Held() (turns, steps int) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	return len(w.turns), len(w.steps)
 }
 
-// Heartbeat extends the leases with the given tokens, and no other leases. It returns the extended
-// leases and the tokens that are no longer leases of the worker. A turn that the worker ended
-// itself is left out of lost, because the worker may not have read the receipt yet.
+// Heartbeat extends the leases with the given tokens, and no other leases. It returns the extended leases and the tokens that are no
+// longer leases of the worker. lost does not contain turns that the worker ended itself, because the worker may not have read the receipt
+// yet.
 func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -98,7 +96,7 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 			}
 		case !lease.sent:
 		case !sp.dispatcher.timers.move(lease.timer, lease.duration):
-			// The lease has expired; its end is about to be recorded.
+			// The lease has expired, and expire will record its end.
 			lost = append(lost, token)
 		default:
 			lease.deadline = now + int64(lease.duration)
@@ -115,7 +113,7 @@ type Shown struct {
 	// Offset is the number of bytes of output before this piece.
 	Offset int64
 	Text   string
-	// Reset reports whether this piece starts the output anew and replaces all earlier pieces.
+	// Reset reports whether the output of the turn begins again with this piece, so that the piece replaces all earlier pieces.
 	Reset bool
 	// Reasoning reports whether the piece is reasoning of a model.
 	Reasoning bool
@@ -176,8 +174,8 @@ func (w *Worker) ReleaseTurn(token string) error {
 	return nil
 }
 
-// ReleaseStep ends the lease of a step before its tool has begun. The step is delivered again with
-// the same attempt. Error: PERMISSION_DENIED STEP_NOT_HELD.
+// ReleaseStep ends the lease of a step whose tool has not begun. The step is delivered again with the same attempt number. Error:
+// PERMISSION_DENIED STEP_NOT_HELD.
 func (w *Worker) ReleaseStep(token string) error {
 	sp := w.shard
 	sp.mu.Lock()
@@ -196,10 +194,9 @@ func (w *Worker) ReleaseStep(token string) error {
 	return nil
 }
 
-// Close ends the worker's leases. Its turns are offered to other workers at once, and the attempt
-// is not counted. Its steps wait for the worker to reconnect for the grace period; then their
-// outcome is unknown. lost reports whether the connection broke, instead of being closed by this
-// side.
+// Close ends the worker's leases. Its turns are offered to other workers at once, and the attempt is not counted. Its steps wait for the
+// grace period so that the worker can reconnect. After that their outcome is unknown. lost reports whether the connection broke; it is
+// false if this side closed the connection.
 func (w *Worker) Close(lost bool) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -207,7 +204,7 @@ func (w *Worker) Close(lost bool) {
 	sp.removeWorker(w, lost)
 }
 
-// removeWorker removes a worker and offers the work that it held again.
+// removeWorker removes a worker and offers its work again.
 func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	if w.gone {
 		return
@@ -219,8 +216,7 @@ func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	}
 	sp.matcher.RemoveWorker(w.id)
 	for id := range w.served {
-		// The turn of a served run loses its executor; other workers may still hold steps of the
-		// run.
+		// The turn of a served run has no worker now, but other workers may still hold steps of the run.
 		sp.runs[id].serving = nil
 		go sp.refresh(id)
 	}
@@ -238,8 +234,8 @@ func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	clear(w.steps)
 }
 
-// Holds checks the token of a request of this worker. It reports whether the token is a lease that
-// permits the act, and returns the execution that it belongs to.
+// Holds checks the token in a request of this worker. It returns the execution that the lease with this token belongs to, and whether the
+// lease permits the act.
 func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command) (runtime.Grant, bool) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -261,8 +257,8 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 	if act != policy.Complete && act != policy.AnswerModel || sp.runs[run] == nil || sp.runs[run].turn == nil {
 		return runtime.Grant{}, false
 	}
-	// The first completion of an attempt wins, from any of its deliveries. The answer of a model
-	// call is accepted from the delivery that made the call.
+	// Every delivery of an attempt may complete it, and the first completion is accepted. The answer of a model call is accepted only from
+	// the delivery that made the call.
 	for _, lease := range sp.runs[run].turn.past {
 		if lease.token == word && lease.worker.name == w.name {
 			return lease.grant(), true
@@ -271,7 +267,7 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 	return runtime.Grant{}, false
 }
 
-// grant returns the part of the lease that requests are stamped with.
+// grant returns the part of the lease that is stamped into requests.
 func (l *turnLease) grant() runtime.Grant {
 	return runtime.Grant{
 		Token: l.token, Turn: l.turn, Attempt: l.attempt, Delivery: l.delivery, Requests: l.requests,
@@ -279,7 +275,7 @@ func (l *turnLease) grant() runtime.Grant {
 	}
 }
 
-// Counted adds the number of steps that an execution has requested.
+// Counted adds to the number of steps that the execution with this token has requested.
 func (w *Worker) Counted(token string, requests int) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()

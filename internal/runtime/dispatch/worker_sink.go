@@ -8,15 +8,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// WorkerSink sends messages to a connected worker. The dispatcher calls its methods in the order of
-// events, partly under the engine's locks. The methods must neither block nor call the engine,
-// except where noted.
+// WorkerSink sends messages to a connected worker. The dispatcher calls its methods in the order of events, partly under the engine's
+// locks. The methods must neither block nor call the engine, except PrepareTurn and PrepareStep, which may take time.
 type WorkerSink interface {
-	// PrepareTurn and PrepareStep encode an assignment and may take time. The returned function
-	// queues the message and must not block. It is not called if the lease has ended meanwhile.
+	// PrepareTurn and PrepareStep encode an assignment and may take time. The dispatcher then calls the returned function queue, which must
+	// not block. If the lease has ended meanwhile, the dispatcher does not call queue.
 	PrepareTurn(TurnDelivery) (queue func(), err error)
 	PrepareStep(StepDelivery) (queue func(), err error)
-	// Revoke revokes work that was queued.
+	// Revoke tells the worker that it has lost work that was queued before.
 	Revoke(Revocation)
 	// StepsAnswered sends the answers of steps of a turn that the worker holds.
 	StepsAnswered(run string, turn uint64, steps []history.StepView)
@@ -34,12 +33,10 @@ type TurnLease struct {
 	Delivery int
 	// Token is the TurnToken of requests about the turn.
 	Token string
-	// Deadline is when the lease expires, Unix nanoseconds. Each heartbeat sets it to Duration from
-	// then on.
+	// Deadline is the time when the lease expires, in Unix nanoseconds. Each heartbeat sets it to the time of the heartbeat plus Duration.
 	Deadline int64
 	Duration time.Duration
-	// Requests is how many steps the execution has requested; set only in leases that a worker
-	// presents.
+	// Requests is the number of steps that the execution has requested. It is set only in leases that a worker sends when it connects.
 	Requests int
 }
 
@@ -70,7 +67,7 @@ type StepDelivery struct {
 	Run *machine.State
 	// RequestedAt is when the step was requested, Unix nanoseconds.
 	RequestedAt int64
-	// Left is the time until the step's deadline.
+	// Left is the time that remains until the step's deadline.
 	Left time.Duration
 	// Traceparent is the trace context of the attempt; "" = the run has no trace.
 	Traceparent string

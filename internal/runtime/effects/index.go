@@ -13,7 +13,7 @@ import (
 
 // Store keeps the rows of business keys.
 type Store interface {
-	// Effect returns the row of a business key; false = no step has it.
+	// Effect returns the row of a business key. It returns false if no step has the key.
 	Effect(ctx context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error)
 	// Head returns the newest state of a run. Error: [machine.ErrNoRun].
 	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
@@ -31,14 +31,14 @@ type Index struct {
 	programs Programs
 }
 
-// New makes an index of a store, with the reader of past records and the packs.
+// New returns an Index. past reads records, and programs finds the packs of runs.
 func New(store Store, past *history.Reader, programs Programs) *Index {
 	return &Index{store: store, past: past, programs: programs}
 }
 
-// Stamp refuses the requests of an input that would take a business key of another step. It also repeats
-// refusals that the same request of the turn got before. It reports whether there are any; then the machine
-// must decide about the input again. older are the keys of the same calls as earlier programs derived them.
+// Stamp stamps a refusal into each request of an input whose business key another step has. It also repeats refusals that the same
+// request of the turn got before. It reports whether it stamped any refusal; then the machine must decide about the input again. older
+// are the business keys that earlier programs derived for the same calls.
 func (b *Index) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *machine.Batch, older Older) (bool, error) {
 	stamped := false
 	for _, key := range batch.Wanted {
@@ -61,12 +61,10 @@ func (b *Index) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *
 	return stamped, nil
 }
 
-// Older maps business keys to the keys that earlier programs derived for the same calls; a store may still
-// have them.
+// Older maps a business key to the keys that earlier programs derived for the same call. A store may still contain these keys.
 type Older map[[32]byte][][32]byte
 
-// KeyOf returns the current business key of a call, or the reason why it has none. It also records the older
-// key.
+// KeyOf returns the current business key of a call and records its older key in o. If the call has no key, KeyOf returns the reason.
 func (o *Older) KeyOf(tool string, fields []string, payload []byte) ([32]byte, *machine.Denial) {
 	keys, denial := KeysOf(tool, fields, payload)
 	if keys.Key != keys.Older {
@@ -78,7 +76,7 @@ func (o *Older) KeyOf(tool string, fields []string, payload []byte) ([32]byte, *
 	return keys.Key, denial
 }
 
-// row returns the row of the first of the keys that has one.
+// row returns the row of the first key that has a row.
 func (b *Index) row(ctx context.Context, ns uint32, keys [][32]byte) (row machine.Effect, taken bool, err error) {
 	for _, key := range keys {
 		if row, taken, err = b.store.Effect(ctx, ns, key); err != nil || taken {
@@ -88,9 +86,9 @@ func (b *Index) row(ctx context.Context, ns uint32, keys [][32]byte) (row machin
 	return row, taken, err
 }
 
-// before returns the refusal that the open turn got when it requested the effect before, under the same step
-// key. A repeated execution gets the same answer, even if the business key is free by now or the first step
-// was answered. The earlier execution may have acted on the refusal, and those actions are recorded.
+// before returns the refusal that the open turn got earlier for the same effect and step key. So a repeated execution gets the same
+// answer, even if the business key is free now or the first step is answered now. This is needed because the earlier execution may have
+// acted on the refusal, and its actions are recorded.
 func (b *Index) before(ctx context.Context, ns uint32, batch *machine.Batch, effect [32]byte) (*machine.Denial, error) {
 	for i := range batch.State.Steps {
 		step := &batch.State.Steps[i]
@@ -101,8 +99,8 @@ func (b *Index) before(ctx context.Context, ns uint32, batch *machine.Batch, eff
 	return nil, nil
 }
 
-// deny stamps the refusal into all requests with the key that have no other refusal. The caller's own command
-// is not changed.
+// deny stamps the refusal into each request that has the key and no other refusal. It copies the command, so the caller's command does
+// not change.
 func deny(in *machine.Input, key [32]byte, denial *machine.Denial) {
 	cmd, ok := in.Command.(machine.RequestSteps)
 	if !ok {
@@ -117,11 +115,11 @@ func deny(in *machine.Input, key [32]byte, denial *machine.Denial) {
 	in.Command = cmd
 }
 
-// maxRepeatedAnswer bounds the part of the first step's answer that a refusal repeats, in bytes.
+// maxRepeatedAnswer bounds the part of the first step's answer that a refusal contains, in bytes.
 const maxRepeatedAnswer = 16 << 10
 
-// open reports whether the outcome of the first run's step may be shown in the records of the second run:
-// both have the same pack, or the first pack has no sensitive values.
+// open reports whether the records of the second run may show the outcome of the first run's step. They may if both runs have the same
+// pack, or if the first pack has no sensitive values.
 func (b *Index) open(ctx context.Context, ns uint32, second *machine.State, run string) (bool, error) {
 	first, err := b.store.Head(ctx, ns, run)
 	if err != nil || first.Digest == second.Digest {
@@ -131,7 +129,7 @@ func (b *Index) open(ctx context.Context, ns uint32, second *machine.State, run 
 	return err == nil && prog.Pack.XPawl().Sensitive == nil, err
 }
 
-// denial returns the refusal with the step that has the key, and its outcome.
+// denial returns the refusal for a call whose key another step has. The refusal names that step and its outcome.
 func (b *Index) denial(ctx context.Context, ns uint32, second *machine.State, row *machine.Effect) (*machine.Denial, error) {
 	first := machine.IdempotencyKey(row.RunID, row.Step)
 	denial := &machine.Denial{Code: machine.DuplicateEffect, Message: fmt.Sprintf("step %s has this effect, and no answer that is known", first)}

@@ -13,24 +13,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// domain separates business keys from all other hashes.
+// domain is a prefix of the hashed bytes, so that a business key never equals another kind of hash.
 const domain = "pawl business key 1\x00"
 
-// MissingField is the code for refusing a call without its business key: without a key it could not be known
-// whether the call was made before.
+// MissingField is the code of the refusal of a call from which no business key can be derived. Without the key nothing could prevent a
+// second call with the same effect.
 const MissingField = "DEDUPE_FIELD_MISSING"
 
 // Keys are the business keys of one call.
 type Keys struct {
-	// Key is the SHA-256 over the tool and the payload fields that the pack names, in canonical form, with
-	// equal numbers in the same form. Zero = it has none.
+	// Key is the SHA-256 over the tool and the payload fields that the pack names, in canonical form. Equal numbers have the same form. The
+	// zero value means that the call has no key.
 	Key [32]byte
-	// Older is the key that programs before ADR 0070 derived, which wrote some equal numbers in different
-	// forms. For most calls it equals Key. A store may contain an older key.
+	// Older is the key that programs before ADR 0070 derived. They wrote some equal numbers in different forms, so Older can differ from
+	// Key. A store may contain such a key.
 	Older [32]byte
 }
 
-// KeysOf returns the business keys of a call with a JSON payload, or the reason why it has none.
+// KeysOf returns the business keys of a call with a JSON payload. If the call has no key, it returns the reason.
 func KeysOf(tool string, fields []string, payload []byte) (Keys, *machine.Denial) {
 	if len(fields) == 0 {
 		return Keys{}, nil
@@ -58,7 +58,7 @@ func KeysOf(tool string, fields []string, payload []byte) (Keys, *machine.Denial
 	return keys, nil
 }
 
-// at follows a JSON pointer (RFC 6901); nil = it leads to null or to no value.
+// at returns the value that a JSON pointer (RFC 6901) refers to. It returns nil for null, and if there is no value.
 func at(doc any, pointer string) any {
 	for _, token := range strings.Split(pointer, "/")[1:] {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
@@ -78,7 +78,7 @@ func at(doc any, pointer string) any {
 	return doc
 }
 
-// spelled returns a copy of a value with its numbers written by spell.
+// spelled returns a copy of a value in which each number has the form that spell returns.
 func spelled(v any, spell func(json.Number) json.Number) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -99,11 +99,11 @@ func spelled(v any, spell func(json.Number) json.Number) any {
 	return v
 }
 
-// exactly gives equal numbers the same form, and different numbers different forms.
+// exactly returns the canonical form of a number: equal numbers have the same form, and different numbers have different forms.
 func exactly(n json.Number) json.Number { return json.Number(strictjson.Decimal(n.String())) }
 
-// before returns the form of numbers before ADR 0070: whole numbers below 2^53 in one form, all others as
-// they were written.
+// before returns the form that numbers had before ADR 0070. Whole numbers below 2^53 have one form; all other numbers stay as they were
+// written.
 func before(n json.Number) json.Number {
 	if !strings.ContainsAny(n.String(), ".eE") {
 		return n

@@ -10,24 +10,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// stepPayload is the payload of a step of the sidecar's own.
+// stepPayload is the payload of a step that the sidecar itself requests, about an earlier call.
 type stepPayload struct {
-	// Key is the idempotency key of the call that the step is about.
+	// Key is the idempotency key of the earlier call.
 	Key     string          `json:"idempotency_key"`
 	Tool    string          `json:"tool"`
 	Payload json.RawMessage `json:"payload"`
-	// Outcome is for a compensating tool: "ok", with the result, or "unknown".
+	// Outcome is the outcome of the earlier call, for a compensating tool: "ok", with the result, or "unknown".
 	Outcome string          `json:"outcome,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
-	// Omitted means that payload and result are too long to be repeated.
+	// Omitted reports whether the payload and the result were left out because they are too long.
 	Omitted bool `json:"omitted,omitempty"`
 }
 
-// maxRepeated bounds the data that the payload repeats, in bytes.
+// maxRepeated bounds the payload and result of the earlier call in a stepPayload, in bytes.
 const maxRepeated = 1 << 20
 
-// LoadPayloads stamps the payloads of the steps that the sidecar itself requests. It reports whether there
-// are any; then the machine must decide about the input again.
+// LoadPayloads stamps the payloads of the steps that the sidecar itself requests. It reports whether it stamped any payload; then the
+// machine must decide about the input again.
 func (b *Index) LoadPayloads(ctx context.Context, key machine.RunKey, in *machine.Input, batch *machine.Batch) (bool, error) {
 	missing := rules.Unfilled(batch)
 	for _, r := range missing {
@@ -49,7 +49,7 @@ func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.
 	switch r := body.(type) {
 	case *machine.StepRequested:
 		out.Payload = r.Payload
-	case *machine.StepDecided: // made with other arguments
+	case *machine.StepDecided: // an approver edited the arguments of the call
 		out.Payload = r.Payload
 	}
 	if about.Role == machine.RoleCompensate {
@@ -74,8 +74,7 @@ func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.
 	return payload, nil
 }
 
-// resultOf returns the result of the step that another step is about: its own answer, or the result that the
-// reconciling tool reported.
+// resultOf returns the result of the earlier call: the result in its own answer, or the result that the reconciling tool reported.
 func resultOf(r *machine.StepResolved, about *machine.About) json.RawMessage {
 	if r.Step == about.Step {
 		return r.Result
@@ -84,7 +83,7 @@ func resultOf(r *machine.StepResolved, about *machine.About) json.RawMessage {
 	return value
 }
 
-// body reads a record of the run, or of the batch that is not stored yet.
+// body reads a record of the run, also if it is in the batch that is not stored yet.
 func (b *Index) body(ctx context.Context, key machine.RunKey, seq uint64, batch *machine.Batch) (machine.Body, error) {
 	if seq > batch.Prev {
 		return batch.Records[seq-batch.Prev-1].Body, nil

@@ -15,11 +15,11 @@ type Artifact struct {
 	Type  string
 	Mode  machine.Mode
 	Value []byte
-	// Seq is the record of its last write.
+	// Seq is the number of the record that wrote the artifact last.
 	Seq uint64
 }
 
-// Artifacts reads the values of a state's artifacts as of record seq, ordered by name.
+// Artifacts reads the values that the artifacts of a state had after record seq, ordered by name.
 func (r *Reader) Artifacts(ctx context.Context, key machine.RunKey, s *machine.State, seq uint64) ([]Artifact, error) {
 	values := make([]Artifact, 0, len(s.Artifacts))
 	for i := range s.Artifacts {
@@ -35,8 +35,7 @@ func (r *Reader) Artifacts(ctx context.Context, key machine.RunKey, s *machine.S
 	return values, nil
 }
 
-// Artifact combines the writes of one artifact up to record seq. It returns false if there was no
-// write yet.
+// Artifact combines the writes of one artifact up to record seq. It returns false if the artifact was not written up to there.
 func (r *Reader) Artifact(ctx context.Context, key machine.RunKey, head *machine.ArtifactHead, seq uint64) (Artifact, bool, error) {
 	value := Artifact{Name: head.Name, Type: head.Type, Mode: head.Mode}
 	at := segmentKey{run: key, name: head.Name}
@@ -69,8 +68,8 @@ func (r *Reader) Artifact(ctx context.Context, key machine.RunKey, head *machine
 	return value, true, nil
 }
 
-// versions lists the writes of an artifact in (after, seq]. For an artifact with the mode Replace
-// it returns only the last one.
+// versions returns the writes of an artifact in the range (after, seq]. For an artifact with the mode Replace it returns only the last
+// write.
 func (r *Reader) versions(ctx context.Context, key machine.RunKey, head *machine.ArtifactHead, after, seq uint64) (versions []machine.ArtifactVersion, err error) {
 	if head.Mode == machine.Replace {
 		versions, err = r.store.ArtifactVersions(ctx, key.Namespace, key.ID, head.Name, seq, true)

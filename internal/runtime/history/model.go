@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// A request to a model refers to earlier messages by their records. This file resolves the
-// references. The result depends only on the records of the run.
+// A request to a model refers to earlier messages by the numbers of their records. The code in this file resolves these references. The
+// result depends only on the records of the run.
 
-// modelBytes returns the size of an answer.
+// modelBytes returns the size of a model's answer, in bytes.
 func modelBytes(a *machine.ModelAnswer) int64 {
 	if a == nil {
 		return 0
@@ -25,7 +25,7 @@ func modelBytes(a *machine.ModelAnswer) int64 {
 	return int64(n)
 }
 
-// requestBytes returns the size of a request without the messages that it refers to.
+// requestBytes returns the size of a request in bytes, without the messages that it refers to.
 func requestBytes(r *machine.ModelRequest) int64 {
 	if r == nil {
 		return 0
@@ -88,7 +88,7 @@ func plainJSON(v any) []byte {
 	return bytes.TrimRight(out.Bytes(), "\n")
 }
 
-// ModelRequest reads the request of a MODEL step, and the turn that made it.
+// ModelRequest reads the request of a MODEL step. It also returns the turn that made the request.
 func (r *Reader) ModelRequest(ctx context.Context, key machine.RunKey, said machine.StepRef) (*machine.ModelRequest, uint64, error) {
 	body, err := r.Body(ctx, key, said.Request)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *Reader) Answered(ctx context.Context, key machine.RunKey, said machine.
 	return AnswerMessage(answer.Model), nil
 }
 
-// Text resolves a text of a request.
+// Text returns a text of a request. If the text is a reference to a record, it reads that record.
 func (r *Reader) Text(ctx context.Context, key machine.RunKey, text machine.ModelText) (string, error) {
 	if text.Seq == 0 {
 		return text.Text, nil
@@ -154,7 +154,7 @@ func (r *Reader) Text(ctx context.Context, key machine.RunKey, text machine.Mode
 	return "", fmt.Errorf("runtime: record %d of run %s has not the text that is referred to: %w", text.Seq, key.ID, machine.ErrNoRecord)
 }
 
-// link is one request of a chain: the answer that it follows, and its own messages.
+// link is one request of a chain of requests, and the turn that made it.
 type link struct {
 	request *machine.ModelRequest
 	turn    uint64
@@ -187,8 +187,7 @@ func (r *Reader) Messages(ctx context.Context, key machine.RunKey, request *mach
 	return r.spoken(ctx, key, links, true)
 }
 
-// spoken joins the messages of a chain. talk reports whether to include the messages of the
-// conversation.
+// spoken joins the messages of a chain. talk reports whether the result includes the messages of the conversation.
 func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, talk bool) ([]machine.Message, error) {
 	var messages []machine.Message
 	for i, l := range links {
@@ -295,7 +294,7 @@ func (r *Reader) FindStep(ctx context.Context, key machine.RunKey, s *machine.St
 	return found, nil
 }
 
-// stepAfter returns the step after one more record.
+// stepAfter returns the step as it is after one more record. It returns s unchanged if the record is not about the step.
 func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.ToolStep {
 	switch b := rec.Body.(type) {
 	case *machine.StepRequested:
@@ -349,7 +348,7 @@ func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.T
 	return s
 }
 
-// decidedAfter updates a step with a decision about its approval.
+// decidedAfter returns the step as it is after a decision about its approval.
 func decidedAfter(s *machine.ToolStep, rec *machine.Record, b *machine.StepDecided) {
 	a := machine.StepApproval{}
 	if s.Approval != nil {

@@ -10,13 +10,13 @@ import (
 type Store interface {
 	// Entries returns a run's entries that hold records >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
-	// Entry returns the one entry that holds the record seq; [machine.ErrNoRecord].
+	// Entry returns the entry that contains the record seq. Error: [machine.ErrNoRecord].
 	Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error)
-	// Checkpoint returns the newest checkpoint of a run with a seq of at most the given one. It
-	// returns nil if there is none; a replay then begins at the first record.
+	// Checkpoint returns the newest checkpoint of a run whose seq is not greater than the given one. It returns nil if there is no such
+	// checkpoint; a replay then begins at the first record.
 	Checkpoint(ctx context.Context, ns uint32, run string, seq uint64) (*machine.State, error)
-	// ArtifactVersions lists the writes of one artifact with seq <= atSeq in order; newestOnly
-	// returns at most the last.
+	// ArtifactVersions lists the writes of one artifact with seq <= atSeq, in order. If newestOnly is true, it returns only the last of
+	// them.
 	ArtifactVersions(ctx context.Context, ns uint32, run, name string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error)
 	// ArtifactVersionsAfter lists the writes with after < seq <= atSeq in order.
 	ArtifactVersionsAfter(ctx context.Context, ns uint32, run, name string, after, atSeq uint64) ([]machine.ArtifactVersion, error)
@@ -43,8 +43,7 @@ func (r *Reader) Forget(key machine.RunKey) {
 	r.segments.forget(key)
 }
 
-// Absent returns the error for a run that the store does not have. It says that the run was deleted
-// if the store knows that.
+// Absent returns the error for a run that the store does not contain. If the store knows that the run was deleted, the error says so.
 func Absent(err error) error {
 	if machine.IsDeleted(err) {
 		return err

@@ -15,7 +15,7 @@ func (r *Reader) Body(ctx context.Context, key machine.RunKey, seq uint64) (mach
 	return rec.Body, err
 }
 
-// Record reads one record; [machine.ErrNoRecord].
+// Record reads one record. Error: [machine.ErrNoRecord].
 func (r *Reader) Record(ctx context.Context, key machine.RunKey, seq uint64) (machine.Record, error) {
 	entry, err := r.store.Entry(ctx, key.Namespace, key.ID, seq)
 	if err == nil {
@@ -30,7 +30,7 @@ func (r *Reader) Record(ctx context.Context, key machine.RunKey, seq uint64) (ma
 	return entry.Records[seq-entry.First], nil
 }
 
-// Variables returns the object that a run was started or forked with. Read only.
+// Variables returns the variables with which a run was started or forked, as a JSON object. The caller must not change them.
 func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, error) {
 	if held, ok := r.variables.of(key); ok {
 		return held, nil
@@ -44,8 +44,7 @@ func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, err
 	return raw, nil
 }
 
-// First returns the input that created a run. It returns an error if the values of the run were
-// erased.
+// First returns the input that created a run. It returns an error if the values in it were erased.
 func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
 	first, err := r.firstEntry(ctx, key)
 	if err == nil {
@@ -54,7 +53,7 @@ func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input,
 	return &first.Input, err
 }
 
-// Left returns the remaining part of the input that created a run with erased values.
+// Left returns the input that created a run whose values were erased, with the parts that were not erased.
 func (r *Reader) Left(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
 	first, err := r.firstEntry(ctx, key)
 	return &first.Input, err
@@ -71,8 +70,8 @@ func (r *Reader) firstEntry(ctx context.Context, key machine.RunKey) (machine.En
 	return first, nil
 }
 
-// StartedWith returns the parts of a command that creates a run: the variables, {} for none; the
-// input; and the requested wall time.
+// StartedWith returns parts of a command that creates a run: the variables, which are {} if there are none; the input; and the requested
+// wall time.
 func StartedWith(c machine.Command) (variables []byte, input []machine.Part, wall time.Duration) {
 	switch c := c.(type) {
 	case machine.Start:
@@ -119,8 +118,8 @@ func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window ma
 	return messages, nil
 }
 
-// messagesOf returns the messages that a record adds to a state's conversation. An output without
-// messages becomes one message of the assistant.
+// messagesOf returns the messages that a record adds to the conversation of a state. An output without messages is added as one message
+// of the assistant.
 func messagesOf(body machine.Body, state string) []machine.Message {
 	switch b := body.(type) {
 	case *machine.InputReceived:

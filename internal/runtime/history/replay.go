@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Page bounds the part of the journal that a replay holds at once.
+// Page bounds the part of the journal that a replay has in memory at once.
 var Page = machine.Page{Records: 256, Bytes: 1 << 20}
 
-// Replay returns a run's state after the entry that holds record seq; nil for seq 0. It applies the
-// inputs recorded since the last checkpoint to the machine. It executes no tools or models.
+// Replay returns the state of a run after the entry that contains record seq. For seq 0 it returns nil. It starts at the last checkpoint
+// and applies the recorded inputs to the machine. It executes no tools or models.
 func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Graph, seq uint64) (*machine.State, error) {
 	if seq == 0 {
 		return nil, nil
@@ -54,8 +54,8 @@ func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Grap
 	return s, nil
 }
 
-// Follow applies the entries after a state of a run. It also verifies them: each entry follows the
-// one before, and its input produces its records.
+// Follow applies entries to a state of a run and returns the new state. It also verifies that each entry follows the previous one, and
+// that its input produces its records.
 func Follow(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.State, error) {
 	for i := range tail {
 		if e := &tail[i]; e.PrevHash != s.PrevHash {
@@ -70,7 +70,7 @@ func Follow(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.
 	return s, nil
 }
 
-// ReplayEntry applies one recorded input again. The resulting state has the hash of the entry.
+// ReplayEntry applies one recorded input again. It puts the hash of the entry into the resulting state.
 func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
 	result, err := rules.Step(g, s, entry.Input)
 	if err != nil {
@@ -85,9 +85,8 @@ func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (mach
 	return result, nil
 }
 
-// Result recomputes the result of a committed entry of a run. head is the newest state of the run.
-// The newest commit needs no replay if its answer is plain (plainAnswer), because its state is
-// head.
+// Result computes again the result of a committed entry of a run. head is the newest state of the run. If entry is the newest commit and
+// its answer is plain (see plainAnswer), no replay is needed, because its state is head.
 func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Graph, entry *machine.Entry) (machine.Result, error) {
 	last := entry.Records[len(entry.Records)-1].Seq
 	if head.Seq == last && plainAnswer(entry.Input.Command) {
@@ -114,8 +113,8 @@ func plainAnswer(c machine.Command) bool {
 	return true
 }
 
-// StateAt returns a run's state after the commit that holds record seq, which is at most the seq of
-// head, the newest state. Error: RECORD_NOT_FOUND for a later record.
+// StateAt returns the state of a run after the commit that contains record seq. head is the newest state of the run. If seq is later than
+// head, the error is RECORD_NOT_FOUND.
 func (r *Reader) StateAt(ctx context.Context, key machine.RunKey, head *machine.State, g *machine.Graph, seq uint64) (*machine.State, error) {
 	if seq > head.Seq {
 		return nil, NoRecord(seq)

@@ -7,21 +7,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// segmentWrites is how many writes of an appended artifact make one segment. If the segments of a
-// value are cached, at most this many records are read one by one.
+// segmentWrites is the number of writes of an appended artifact that are combined to one segment. If the segments of a value are cached,
+// at most this many records are read one by one.
 const segmentWrites = 64
 
 // maxSegmentBytes bounds the segments of all artifacts together, in bytes.
 const maxSegmentBytes = 32 << 20
 
-// listBytes is the size of a list of segments without their values. It bounds the number of empty
-// lists, and the time to search them.
+// listBytes is the size that is counted for a list of segments in addition to its values, in bytes. It bounds the number of empty lists,
+// and so the time to search them.
 const listBytes = 256
 
 // segment is the combined value of some consecutive writes of an artifact. Writes are immutable, so
 // a segment never changes.
 type segment struct {
-	// last is the record of its last write.
+	// last is the number of the record of the segment's last write.
 	last  uint64
 	value []byte
 }
@@ -35,7 +35,7 @@ type segmentKey struct {
 // write by write each time. Safe for concurrent use.
 type segments struct {
 	mu sync.Mutex
-	// held counts bytes.
+	// held maps an artifact to its segments. The cache bounds their bytes.
 	held *cache.LRU[segmentKey, []segment]
 }
 
@@ -43,7 +43,7 @@ func newSegments() *segments {
 	return &segments{held: cache.New[segmentKey, []segment](maxSegmentBytes)}
 }
 
-// upTo returns the segments with all their writes at or before a record.
+// upTo returns the segments whose writes are all at or before a record.
 func (s *segments) upTo(key segmentKey, seq uint64) []segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,16 +76,16 @@ func (s *segments) keep(key segmentKey, longer []segment) {
 	s.held.Put(key, longer, bytes)
 }
 
-// folding combines segments and writes to the value of an appended artifact.
+// folding combines segments and single writes to the value of an appended artifact.
 type folding struct {
 	head     *machine.ArtifactHead
 	segments []segment
-	// grown reports whether there are segments that were not cached.
+	// grown reports whether folding made new segments, which are not cached yet.
 	grown  bool
 	writes [][]byte
 }
 
-// add takes the next write. Enough writes become a segment.
+// add appends the next write. After enough writes it makes a new segment.
 func (f *folding) add(seq uint64, value []byte) {
 	if f.writes = append(f.writes, value); len(f.writes) == segmentWrites {
 		f.segments = append(f.segments, segment{last: seq, value: machine.FoldArtifact(f.head.Type, f.head.Mode, f.writes)})

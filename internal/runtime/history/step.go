@@ -8,16 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// MaxStepBytes bounds the payloads and results of steps in one answer, in bytes: the newest steps
-// of a turn, or the steps that a request repeats. Steps can exceed it; the rest comes without
-// bodies, which the caller can request by key.
+// MaxStepBytes bounds the payloads and results of steps in one answer, in bytes. It applies to the newest steps of a turn, and to the
+// steps that a request repeats. The steps beyond it come without payload and result, which the caller can request by key.
 const MaxStepBytes = 16 << 20
 
-// FaultBytes returns the size of a fault.
+// FaultBytes returns the size of a fault, in bytes.
 func FaultBytes(f machine.Fault) int64 { return int64(len(f.Code) + len(f.Message) + len(f.Trace)) }
 
-// Recorded is the answer of a step: Result (StepStatusOK), Error (StepStatusError), or Model with
-// its Usage for a MODEL step.
+// Recorded is the answer of a step as it is recorded. A step with StepStatusOK has a Result, a step with StepStatusError has an Error,
+// and a MODEL step has a Model and its Usage.
 type Recorded struct {
 	Result []byte
 	Error  machine.Fault
@@ -25,7 +24,7 @@ type Recorded struct {
 	Usage  machine.Usage
 }
 
-// Bytes returns the size of the answer.
+// Bytes returns the size of the answer, in bytes.
 func (r *Recorded) Bytes() int64 {
 	return int64(len(r.Result)) + FaultBytes(r.Error) + modelBytes(r.Model)
 }
@@ -50,17 +49,17 @@ func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, se
 	return out, nil
 }
 
-// StepAnswer is one step as its turn sees it.
+// StepAnswer is one step with its outcome, for the executor of its turn.
 type StepAnswer struct {
 	machine.StepOutcome
-	// Payload is the recorded payload if it replaces the one in the request.
+	// Payload is the recorded payload, if it differs from the payload in the request.
 	Payload []byte
 	Recorded
 	// Omitted reports whether payload, result and error are left out, see [MaxStepBytes].
 	Omitted bool
 }
 
-// Answers reads the recorded answers of outcomes, in order, within [MaxStepBytes].
+// Answers reads the recorded answers of steps, in the order of outcomes, within [MaxStepBytes].
 func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []machine.StepOutcome) ([]StepAnswer, error) {
 	var answers []StepAnswer
 	left := int64(MaxStepBytes)
@@ -110,7 +109,7 @@ func (r *Reader) requestAt(ctx context.Context, key machine.RunKey, step uint32,
 	return nil, nil, nil
 }
 
-// takenStep finds a step that a fork copied.
+// takenStep finds a step among the steps that a fork copied.
 func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 	for i := range origin.Steps {
 		if origin.Steps[i].Step == step {
@@ -120,10 +119,10 @@ func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 	return machine.TakenStep{}
 }
 
-// StepView is one step of the visit as the executor of its turn sees it.
+// StepView is one step of the visit with its request and answer, for the executor of its turn.
 type StepView struct {
 	machine.ToolStep
-	// Payload is the request's compact JSON.
+	// Payload is the payload of the request, as compact JSON.
 	Payload []byte
 	// Request is the request of a MODEL step.
 	Request *machine.ModelRequest
@@ -132,7 +131,7 @@ type StepView struct {
 	Omitted bool
 }
 
-// Bytes returns the size of the view's bodies.
+// Bytes returns the size of the payload, request and answer, in bytes.
 func (v *StepView) Bytes() int64 {
 	return int64(len(v.Payload)) + v.Recorded.Bytes() + requestBytes(v.Request)
 }
@@ -181,9 +180,8 @@ func (r *Reader) VisitSteps(ctx context.Context, key machine.RunKey, steps []mac
 	return views, nil
 }
 
-// Refused returns the recorded refusal of an earlier request of an open turn, if that request had
-// the same effect and key as the step that is requested now. It returns nil if there was none.
-// Records after until are ignored.
+// Refused returns the recorded refusal of an earlier request of the open turn, if that request had the same effect and key as step. It
+// returns nil if there is no such refusal. It ignores records after until.
 func (r *Reader) Refused(ctx context.Context, key machine.RunKey, step *machine.ToolStep, until uint64) (*machine.Denial, error) {
 	for from := step.TurnSeq; from <= until; {
 		entries, err := r.store.Entries(ctx, key.Namespace, key.ID, from, Page)
@@ -204,8 +202,7 @@ func (r *Reader) Refused(ctx context.Context, key machine.RunKey, step *machine.
 	return nil, nil
 }
 
-// refusedIn returns the refusal if the entry refuses a step's key because another step has its
-// effect.
+// refusedIn returns the refusal in an entry that refuses the key of step because another step has its effect, else nil.
 func refusedIn(entry *machine.Entry, step *machine.ToolStep) *machine.Denial {
 	asked, ok := entry.Input.Command.(machine.RequestSteps)
 	same := func(r machine.StepRequest) bool {

@@ -8,14 +8,13 @@ import (
 )
 
 const (
-	// maxVariables bounds the runs with cached variables; maxVariableBytes, the bytes of one run.
-	// Each turn needs the variables, and most are small.
+	// maxVariables bounds the runs whose variables are cached. maxVariableBytes bounds the variables of one cached run, in bytes. The cache
+	// exists because each turn needs the variables, and most are small.
 	maxVariables     = 2048
 	maxVariableBytes = 2048
 )
 
-// variables caches the variables of runs with recent turns. Variables never change. Safe for
-// concurrent use.
+// variables caches the variables of runs that had a turn recently. Variables never change. Safe for concurrent use.
 type variables struct {
 	mu   sync.Mutex
 	held *cache.LRU[machine.RunKey, []byte]

@@ -15,7 +15,7 @@ const RecStepDecided RecordKind = 34
 // DefaultApprovalTimeout is how long a held call waits if the pack does not set a time.
 const DefaultApprovalTimeout = 24 * time.Hour
 
-// Verdict is the decision about a held call.
+// Verdict is the decision about a held call. A held call is a call that waits for approval.
 type Verdict uint8
 
 const (
@@ -41,35 +41,35 @@ func (v Verdict) String() string {
 	return "unknown"
 }
 
-// Approval is how the calls of a tool are approved (x_pawl.tools.NAME.approve, approval).
+// Approval configures how the calls of a tool are approved (x_pawl.tools.NAME.approve and approval).
 type Approval struct {
-	// If is the condition (CEL) under which a call is held; the host evaluates it. "" = every call is held.
+	// If is the condition (CEL) under which a call is held. The engine evaluates it. "" = every call is held.
 	If string `json:",omitempty"`
-	// Timeout is how long a call is held.
+	// Timeout is how long a call waits for a decision.
 	Timeout time.Duration
-	// Escalate ends the run when the time is over; otherwise the call is denied.
+	// Escalate ends the run if no decision is made in time. If it is false, the call is then denied.
 	Escalate bool `json:",omitempty"`
 	// NotStarter excludes the principal that started the run from deciding.
 	NotStarter bool `json:",omitempty"`
 }
 
-// Holding is the host's result of evaluating a condition.
+// Holding is the result of evaluating an approval condition.
 type Holding struct {
 	// Free reports whether the condition was evaluated and does not hold the call. If it is false, the call
 	// is held.
 	Free bool
-	// Why says why the condition could not be evaluated; "" = it was evaluated.
+	// Why is the reason why the condition could not be evaluated; "" = it was evaluated.
 	Why string
 }
 
 // StepApproval is the state of the approval of a call.
 type StepApproval struct {
-	// Held reports whether the call waits for a decision, since Since (Unix nanoseconds).
+	// Held reports whether the call waits for a decision. Since is the time since which it waits, in Unix nanoseconds.
 	Held  bool
 	Since int64
 	// Digest identifies the exact call, see [CallDigest].
 	Digest [32]byte
-	// Verdict is the last decision; 0 = there was none. By and At name its principal and time, Seq its
+	// Verdict is the last decision; 0 = no decision was made. By is the principal that decided, At the time of the decision, and Seq its
 	// record.
 	Verdict Verdict
 	By      string
@@ -77,7 +77,7 @@ type StepApproval struct {
 	Seq     uint64
 	// Expires is the time by which the approved call must be made, Unix nanoseconds; 0 = no limit.
 	Expires int64
-	// PayloadSeq is the record of the decision that replaced the payload; 0 = none did.
+	// PayloadSeq is the record of the decision that replaced the payload; 0 = the payload was not replaced.
 	PayloadSeq uint64
 }
 
@@ -86,12 +86,10 @@ func (s *ToolStep) HeldForApproval() bool {
 	return s.Status == StepStatusPending && s.Approval != nil && s.Approval.Held
 }
 
-// Dispatchable reports whether the step may be handed out: it still needs an answer, and it is not held for a
-// decision.
+// Dispatchable reports whether the step may be sent: it needs an answer and is not held for a decision.
 func (s *ToolStep) Dispatchable() bool { return s.AwaitingAnswer() && !s.HeldForApproval() }
 
-// PayloadSeq returns the record that holds the valid payload: the request, or the decision that replaced its
-// payload.
+// PayloadSeq returns the record that contains the current payload: the request, or the decision that replaced the payload.
 func (s *ToolStep) PayloadSeq() uint64 {
 	if s.Approval != nil && s.Approval.PayloadSeq != 0 {
 		return s.Approval.PayloadSeq
@@ -99,9 +97,9 @@ func (s *ToolStep) PayloadSeq() uint64 {
 	return s.RequestSeq
 }
 
-// ApprovalHold marks the record of a call as held.
+// ApprovalHold in the record of a call means that the call is held.
 type ApprovalHold struct {
-	// Why says why the pack's condition could not be evaluated; "" = the pack holds the call.
+	// Why is the reason why the pack's condition could not be evaluated. If it is "", the pack requires the approval.
 	Why string
 }
 
@@ -112,25 +110,25 @@ type (
 		// Digest is the digest of the call that the decision is about.
 		Digest  [32]byte
 		Verdict Verdict
-		// Payload replaces the payload of the call (Edited), compact JSON. PayloadHash is the hash of its
-		// canonical form, stamped by the host.
+		// Payload is the payload that replaces the payload of the call (Edited), as compact JSON. PayloadHash is the hash of its canonical
+		// form, stamped by the engine.
 		Payload     []byte
 		PayloadHash [32]byte
 		Reason      string
 		// Expires is the time by which the call must be made, Unix nanoseconds; 0 = no limit.
 		Expires int64
-		// Starters are the principals that started the run and the runs above it. The host stamps them if the
-		// pack excludes starters from deciding.
+		// Starters are the principals that started the run and its ancestors. The engine stamps them if the pack excludes starters from
+		// deciding.
 		Starters []string
 	}
-	// StepDecided records a decision, or that none was made in time.
+	// StepDecided records a decision, or that no decision was made in time.
 	StepDecided struct {
 		Step    uint32
 		Tool    string
 		Verdict Verdict
-		// Digest identifies the decided call; for an edited call, the call with the new payload.
+		// Digest identifies the call that the decision is about. If the call was edited, it identifies the call with the new payload.
 		Digest [32]byte
-		// Payload replaces the request's payload (Edited).
+		// Payload is the payload that replaces the payload of the request (Edited).
 		Payload []byte
 		Reason  string
 		Expires int64

@@ -5,16 +5,15 @@ import (
 	"strconv"
 )
 
-// Calls and events that wait for a person are found by rows of an index, ordered by the time at which the
-// wait began.
+// Calls and events that wait for a person have rows in an index, ordered by the time at which the wait began.
 
-// HeldIndex is the name of that index.
+// HeldIndex is the name of the index of calls and events that wait for a person.
 const HeldIndex = "held"
 
-// HeldValueLen is the length of a row's value: 16 hex digits of the time, 8 of the step.
+// HeldValueLen is the length of a row's value: 16 hex digits for the time and 8 for the step.
 const HeldValueLen = 24
 
-// HeldValue returns the value of a row; values sort by time, then by step.
+// HeldValue returns the value of a row. Values are ordered by time, then by step.
 func HeldValue(since int64, step uint32) string { return fmt.Sprintf("%016x%08x", uint64(since), step) }
 
 // ParseHeldValue is the inverse of HeldValue.
@@ -33,17 +32,17 @@ func ParseHeldValue(value string) (since int64, step uint32, err error) {
 	return int64(at), uint32(n), nil
 }
 
-// HeldPlace is one row of that index.
+// HeldPlace is one row of the index [HeldIndex].
 type HeldPlace struct{ Value, Run string }
 
-// HeldRow is one wait of a run: for a decision about a call, or, with Step 0, for an event from outside.
+// HeldRow is one thing that a run waits for: a decision about a call or, if Step is 0, an event from outside.
 type HeldRow struct {
 	Since int64
 	Step  uint32
 }
 
-// HeldRows returns the waits of a run: its held calls; if it has none, and its open turn waits for a person
-// and not for an executor, the wait for an event.
+// HeldRows returns what a run waits for. These are its held calls. If it has none, and its open turn waits for a person and not for an
+// executor, it is an event.
 func HeldRows(s *State) []HeldRow {
 	var rows []HeldRow
 	asks := false

@@ -1,6 +1,6 @@
 package machine
 
-// Written returns the artifacts that a record wrote, in order.
+// Written returns the artifacts that a record wrote, in the order of the writes.
 func Written(body Body) []ArtifactWrite {
 	switch b := body.(type) {
 	case *Transition:

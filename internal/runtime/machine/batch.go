@@ -1,51 +1,49 @@
 package machine
 
-// Batch is everything that one input changes.
+// Batch contains all changes that one input makes.
 //
-// The contract between machine and host: store all of it in ONE synced commit, if its preconditions hold
-// (last seq of the run is Prev, Consumed is absent); publish Records and send Outbox rows only after that
-// commit. A Batch is never split and never stored twice.
+// The host must store all of it in ONE synced commit if the preconditions hold: the last seq of the run is Prev, and the rows in Consumed
+// are absent. The host must publish Records and send Outbox rows only after that commit. A Batch is never split and never stored twice.
 type Batch struct {
-	// Prev is the run's last seq before this batch; 0 = the run must not exist. The store checks it; the
-	// engine numbers the answer's entry from it.
+	// Prev is the run's last seq before this batch; 0 = the run must not exist. The store checks it. The engine computes the numbers of the
+	// answer's entry from it.
 	Prev uint64
 	// Input is journaled by the store, for replay and for telemetry.
 	Input Input
 	// Records have the seqs Prev+1 .. Prev+len. They are for the store, the answer, and all observers of a
 	// commit.
 	Records []Record
-	// State is the new head, for the store and for observers; the engine takes the equal one of its Result.
-	// State.PrevHash is still the hash before this batch: the store advances it when it encodes the entry.
+	// State is the new state of the run, for the store and for observers. The engine uses the equal state in its Result. State.PrevHash is
+	// still the hash before this batch; the store sets the new hash when it encodes the entry.
 	State *State
 
-	// The fields from here on are rows of the store. Other readers are named in the comments.
+	// All fields below are rows of the store. The comments name other code that reads them.
 
-	// Consumed are idempotency rows that must be absent; none for inputs without id.
+	// Consumed are idempotency rows that must be absent. An input without an id has none.
 	Consumed []Dedupe
-	// Effects are changes of the rows of business keys; a row to be taken must be absent.
+	// Effects are changes of the rows of business keys. A row that a change takes must be absent.
 	Effects []EffectChange
-	// Wanted are the business keys of requests that have no other reason to be refused, including requests
-	// that exceed a bound. The host looks the keys up before it commits; they are not rows.
+	// Wanted are the business keys of requests that have no other reason to be refused. It includes requests that exceed a bound. The engine
+	// looks up these keys before it commits; they are not rows.
 	Wanted [][32]byte
-	// Writes list the artifacts with a new version, and the record of each.
+	// Writes lists the artifacts with a new version, with the record of each version.
 	Writes []ArtifactVersion
 	// Messages are new conversation rows.
 	Messages []MessageRow
-	// TimersSet add to the timers of the run: a moved timer is in both lists. The engine's timer loop reads
-	// TimersSet.
+	// TimersSet are timers to add to the run, and TimersCleared are timers to remove. A timer with a new time is in both lists. The engine's
+	// timer loop reads TimersSet.
 	TimersCleared []Timer
 	TimersSet     []Timer
 	// OutboxRemoved and OutboxAdded are the changes of outgoing work. The dispatcher and the delivery package
 	// read the added rows.
 	OutboxRemoved []OutboxRow
 	OutboxAdded   []OutboxRow
-	// Ready reports whether the run's turn is in the ready index after the batch; ReadyChanged whether the
-	// index has to be written at all.
+	// Ready reports whether the run's turn must be in the ready index after the batch. ReadyChanged reports whether the store has to write
+	// the index.
 	Ready, ReadyChanged bool
-	// Index are changes of list indexes, only where a value changed.
+	// Index are changes of list indexes. It contains only values that changed.
 	Index []IndexChange
-	// Charged are the changes in the operator's accounts, at most one per account. The ledger of accounts
-	// reads them, too.
+	// Charged are the changes in the operator's accounts, at most one per account. The ledger of accounts also reads them.
 	Charged []ChargeChange
 }
 
@@ -59,7 +57,7 @@ const (
 	PerPrincipal
 )
 
-// Dedupe is one used idempotency id. The first answer is rebuilt from the records First..Last of RunID.
+// Dedupe is one used idempotency id. The engine computes the first answer again from the records First to Last of the run RunID.
 type Dedupe struct {
 	Scope     DedupeScope
 	Kind      CommandKind
@@ -71,7 +69,7 @@ type Dedupe struct {
 	Last      uint64
 }
 
-// ArtifactVersion names a write of the artifact Name by the record Seq; that record holds the value.
+// ArtifactVersion identifies a write of the artifact Name by the record Seq, which contains the value.
 type ArtifactVersion struct {
 	Name string
 	Seq  uint64
@@ -80,14 +78,14 @@ type ArtifactVersion struct {
 	Bytes int64
 }
 
-// MessageRow names the record Seq that holds the messages of row N of a state's conversation.
+// MessageRow identifies the record Seq that contains the messages of row N of a state's conversation.
 type MessageRow struct {
 	State string
 	N     uint64
 	Seq   uint64
 }
 
-// TimerKind numbers durable timers; the numbers are stored, never renumber.
+// TimerKind is the kind of a durable timer. The numbers are stored, so they must never change.
 type TimerKind uint8
 
 const (
@@ -97,12 +95,11 @@ const (
 	TimerStep
 )
 
-// Timer is one durable timer of a run. A run has at most one per kind, and one
-// per pending step for TimerStep.
+// Timer is one durable timer of a run. A run has at most one timer of each kind; for TimerStep it has at most one for each pending step.
 type Timer struct {
-	// Namespace of the run. In a Batch it may be 0: then it is that of the batch's run.
+	// Namespace is the namespace of the run. In a Batch it may be 0; then it is the namespace of the batch's run.
 	Namespace uint32
-	// Due is Unix nanoseconds.
+	// Due is the time at which the timer fires, in Unix nanoseconds.
 	Due   int64
 	RunID string
 	Kind  TimerKind
@@ -111,7 +108,7 @@ type Timer struct {
 	Turn uint64
 }
 
-// OutboxKind numbers effects; the numbers are stored, never renumber.
+// OutboxKind is the kind of an outgoing message. The numbers are stored, so they must never change.
 type OutboxKind uint8
 
 const (
@@ -119,17 +116,16 @@ const (
 	OutboxStep OutboxKind = iota + 1
 	// OutboxDelegation is a step to be sent to an agent.
 	OutboxDelegation
-	// OutboxCancel is a sent delegation to be cancelled.
+	// OutboxCancel is a delegation that was sent and now has to be cancelled.
 	OutboxCancel
 )
 
-// OutboxRow is one effect to send after the commit; its key run/step/attempt is the same each time it is
-// sent.
+// OutboxRow is one message that is sent after the commit. Its key (run, step, attempt) is the same each time it is sent.
 type OutboxRow struct {
-	// Namespace of the run. In a Batch it may be 0: then it is that of the batch's run.
+	// Namespace is the namespace of the run. In a Batch it may be 0; then it is the namespace of the batch's run.
 	Namespace uint32
 	Kind      OutboxKind
-	// Due is when to send, Unix nanoseconds.
+	// Due is the time at which the message is sent, in Unix nanoseconds.
 	Due     int64
 	RunID   string
 	Step    uint32
@@ -143,7 +139,7 @@ type IndexChange struct {
 	Add          bool
 }
 
-// Entry is one commit as it is read back from the journal.
+// Entry is one commit in the journal, as the store returns it.
 type Entry struct {
 	RunID string
 	// Cursor is the entry's position in the order of all entries of its namespace.
@@ -154,58 +150,57 @@ type Entry struct {
 	Hash     [32]byte
 	Input    Input
 	Records  []Record
-	// Erased reports whether the values of the run were erased. Input and records then hold what remains.
+	// Erased reports whether the values of the run were erased. Then Input and Records contain only the parts that were not erased.
 	Erased bool
 }
 
-// Disposition is the result of a step's answer or of a repeated input.
+// Disposition is the result of an answer to a step, or of a repeated input.
 type Disposition uint8
 
 const (
 	Accepted Disposition = iota + 1
-	// IgnoredUnknownRun, IgnoredTerminal, IgnoredStale and IgnoredDuplicate made no change.
+	// IgnoredUnknownRun, IgnoredTerminal, IgnoredStale and IgnoredDuplicate mean that the answer was ignored and made no change.
 	IgnoredUnknownRun
 	IgnoredTerminal
 	IgnoredStale
 	IgnoredDuplicate
-	// DispEscalated: the answer ended the run (protocol violation or a bound).
+	// DispEscalated means that the answer ended the run, because of a protocol violation or a bound.
 	DispEscalated
 )
 
-// StepOutcome is the answer to one StepRequest.
+// StepOutcome is the answer to one [StepRequest].
 type StepOutcome struct {
 	Key string
 	// Step is 0 when the request was refused.
 	Step uint32
-	// Replayed reports whether the step was known before, so that no new step was issued or charged.
+	// Replayed reports whether the step existed before the request, so that no new step was issued or charged.
 	Replayed bool
 	Status   StepStatus
-	// Held reports whether the step waits for a decision; Digest is the digest of the call.
+	// Held reports whether the step waits for a decision. Digest is the digest of the call.
 	Held   bool
 	Digest [32]byte
-	// AnswerSeq is the record with the answer; 0 while pending.
+	// AnswerSeq is the record that contains the answer; 0 = the step is pending.
 	AnswerSeq uint64
-	// PayloadSeq is the record with the payload that replaces the request's payload: that of a known call
-	// requested by a model. 0 = the request's own payload.
+	// PayloadSeq is the record with the payload that replaces the payload of the request. This happens for a known call that a model
+	// requested. 0 = the payload of the request is valid.
 	PayloadSeq uint64
 	Denial     *Denial
 }
 
-// Result is what Step made of an input.
+// Result is the result of applying an input to a state.
 type Result struct {
-	// State is the state after the input; the old one if the input made no change.
+	// State is the state after the input. If the input made no change, it is the state before.
 	State *State
 	// Batch is the batch to commit; nil if the input made no change.
 	Batch       *Batch
 	Disposition Disposition
 	// Steps are the outcomes of the requests of RequestSteps, in order.
 	Steps []StepOutcome
-	// Refused is an error for the caller although the batch was committed (a mismatching step key fails the
-	// attempt).
+	// Refused is an error for the caller although the batch was committed. For example, a step key that does not match fails the attempt.
 	Refused error
 }
 
-// NoChange reports whether the batch does no more than store the id of its input.
+// NoChange reports whether the batch only stores the id of its input.
 func (b *Batch) NoChange() bool {
 	if len(b.Records) != 1 {
 		return false

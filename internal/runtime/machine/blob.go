@@ -2,7 +2,7 @@ package machine
 
 import "errors"
 
-// ErrNoBlob means that there is no blob of that hash in the namespace.
+// ErrNoBlob means that the namespace has no blob with the given hash.
 var ErrNoBlob = errors.New("no such blob")
 
 // ErrUploadChanged means that another request changed the upload. The blob was not stored.
@@ -11,14 +11,14 @@ var ErrUploadChanged = errors.New("the upload was changed meanwhile")
 // Blob describes a stored blob, addressed by its hash.
 type Blob struct {
 	SHA256 [32]byte
-	// Size is in bytes; the blob is stored as Chunks pieces.
+	// Size is in bytes. The blob is stored in Chunks pieces.
 	Size   int64
 	Chunks int
-	// MediaType is the media type given by the first writer; "" = none given.
+	// MediaType is the media type that the first writer gave; "" = none.
 	MediaType string
-	// At is when it was last stored, Unix nanoseconds.
+	// At is the time at which the blob was last stored, in Unix nanoseconds.
 	At int64
-	// Pieces is the id under which its pieces are stored.
+	// Pieces is the id under which the pieces of the blob are stored.
 	Pieces [16]byte
 }
 
@@ -29,14 +29,14 @@ type UploadKey struct{ Principal, ID string }
 type Upload struct {
 	Size   int64
 	Chunks int
-	// At is when its last piece was stored, Unix nanoseconds.
+	// At is the time at which the last piece was stored, in Unix nanoseconds.
 	At     int64
 	Pieces [16]byte
 }
 
 // BlobSweep is the result of a sweep of blobs.
 type BlobSweep struct {
-	// Blobs and Uploads are the numbers removed, Bytes their size.
+	// Blobs and Uploads are the numbers of removed blobs and uploads. Bytes is their size.
 	Blobs, Uploads int
 	Bytes          int64
 }

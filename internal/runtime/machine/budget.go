@@ -2,9 +2,9 @@ package machine
 
 import "time"
 
-// Remaining is what is left of each budget of a run; nil = the run has no budget of that kind.
+// Remaining contains what is left of each budget of a run. A field is nil if the run has no such budget.
 type Remaining struct {
-	// Visits are further entries into states, ToolCalls further tool calls, Steps what remains of max_steps.
+	// Visits is the number of entries into states that are left, ToolCalls the number of tool calls, and Steps what is left of max_steps.
 	Visits, ToolCalls, Steps *int64
 	Tokens, CostMicro        *int64
 	WallTime                 *time.Duration

@@ -2,32 +2,31 @@ package machine
 
 import "math"
 
-// MaxCharge bounds the amount counted for one run in one account, in tokens or micro-dollars. An absurd
-// report must not make the sum over all runs meaningless.
+// MaxCharge bounds the amount that is counted for one run in one account, in tokens or micro-dollars. So one wrong report cannot make the
+// sum over all runs meaningless.
 const MaxCharge = 1 << 48
 
-// Bill names the window of an operator's account in which an input is counted. The host stamps the accounts
-// of a run into each input that changes consumption.
+// Bill names the window of an operator's account in which an input is counted. The engine stamps the accounts of a run into each input
+// that changes consumption.
 type Bill struct {
-	// Account is its name in the run's namespace, for example "tenant=acme/day".
+	// Account is the name of the account in the run's namespace, for example "tenant=acme/day".
 	Account string
-	// Window is when the window began, Unix nanoseconds; 0 = the window has no end.
+	// Window is the time at which the window began, in Unix nanoseconds; 0 = the window has no beginning.
 	Window int64
-	// Short reports whether the account cannot cover what the input would reserve. Left is what the input may
-	// add to what is reserved and settled; < 0 = the account is already over its limit.
+	// Short reports whether the account cannot cover the amount that the input would reserve. Left is the amount that the input may add to
+	// the reserved and settled amounts. It is negative if the account is already over its limit.
 	Short                     bool
 	LeftTokens, LeftCostMicro int64
 }
 
-// Payer names the run in whose place another run is counted: the run whose step started it, or that run's own
-// payer.
+// Payer is the run whose accounts count another run. It is the run whose step started the other run, or the payer of that run.
 type Payer struct {
-	// Labels are the labels of that run, sorted by key. They select the accounts.
+	// Labels are the labels of the payer, sorted by key. They select the accounts.
 	Labels []Label
 }
 
-// Accountable returns the labels by which a run is counted in the operator's accounts. It returns false if
-// the run is not counted, because the step of this store that started it is counted instead.
+// Accountable returns the labels that select the operator's accounts in which the run is counted. It returns false if the run is not
+// counted, because the step of this store that started it is counted instead.
 func (s *State) Accountable() ([]Label, bool) {
 	switch {
 	case s.Payer != nil:
@@ -38,21 +37,21 @@ func (s *State) Accountable() ([]Label, bool) {
 	return s.Labels, true
 }
 
-// Charge is what one run consumed and reserved in an account.
+// Charge is the amount that one run has consumed and reserved in an account.
 type Charge struct {
 	Account string
 	Window  int64
-	// Tokens and CostMicro were settled in the window.
+	// Tokens and CostMicro are the amounts that were settled in the window.
 	Tokens, CostMicro int64
-	// HeldTokens and HeldCostMicro are reserved now, regardless of the window in which the reservation began.
+	// HeldTokens and HeldCostMicro are the amounts that are reserved now, in whichever window the reservation began.
 	HeldTokens, HeldCostMicro int64
 }
 
-// ChargeChange is the change of a charge by an input. If there was no charge before, Before is zero except
-// for its account.
+// ChargeChange is the change that an input makes to a charge. If there was no charge before, all fields of Before except the account are
+// zero.
 type ChargeChange struct{ Before, After Charge }
 
-// AccountRow is an account over all runs: the sum of their charges, and what deleted runs had settled.
+// AccountRow is the stored row of an account: the sum of the charges of all runs, including the settled charges of deleted runs.
 type AccountRow struct {
 	// Namespace and Account are in the row's key.
 	Namespace uint32
@@ -66,15 +65,14 @@ type AccountRow struct {
 	GoneTokens, GoneCostMicro int64
 }
 
-// Turn starts a window if it is newer than the current one: the settled amounts become zero, the reserved
-// ones stay.
+// Turn starts the given window if it is newer than the current one. The settled amounts become zero, and the reserved amounts stay.
 func (r *AccountRow) Turn(window int64) {
 	if window > r.Window {
 		r.Window, r.Tokens, r.CostMicro, r.GoneTokens, r.GoneCostMicro = window, 0, 0, 0, 0
 	}
 }
 
-// Add counts a change. An amount settled in a window that is already over is not counted.
+// Add counts a change. It ignores an amount that was settled in a window that is over.
 func (r *AccountRow) Add(c ChargeChange) {
 	r.Turn(c.After.Window)
 	tokens, cost := settledIn(r.Window, c)
@@ -83,7 +81,7 @@ func (r *AccountRow) Add(c ChargeChange) {
 	r.HeldCostMicro = moved(r.HeldCostMicro, c.After.HeldCostMicro-c.Before.HeldCostMicro)
 }
 
-// Undo removes a change that was added and could not be stored.
+// Undo removes a change that was added but could not be stored.
 func (r *AccountRow) Undo(c ChargeChange) {
 	tokens, cost := settledIn(r.Window, c)
 	r.Tokens, r.CostMicro = moved(r.Tokens, -tokens), moved(r.CostMicro, -cost)
@@ -102,7 +100,7 @@ func (r *AccountRow) SettleDeleted(c Charge) {
 	}
 }
 
-// settledIn returns what a change settles in a window.
+// settledIn returns the amounts that a change settles in the given window.
 func settledIn(window int64, c ChargeChange) (tokens, cost int64) {
 	if c.After.Window != window {
 		return 0, 0
@@ -114,7 +112,7 @@ func settledIn(window int64, c ChargeChange) (tokens, cost int64) {
 	return tokens, cost
 }
 
-// moved adds by, which may be negative, to a sum, and keeps the result between 0 and the largest number.
+// moved returns sum plus by, which may be negative. The result is at least 0 and at most the largest number.
 func moved(sum, by int64) int64 {
 	if by > 0 && sum > math.MaxInt64-by {
 		return math.MaxInt64

@@ -1,6 +1,6 @@
 package machine
 
-// CountChange is a figure that differs between two states.
+// CountChange is a number that differs between two states.
 type CountChange struct {
 	Name        string
 	Base, Other int64

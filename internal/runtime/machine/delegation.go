@@ -2,23 +2,23 @@ package machine
 
 import "time"
 
-// The types shared by the code that sends delegations and the code that reaches agents. They are in this
-// package for the reason given in store.go.
+// These types are shared by the code that sends delegations and the code that reaches agents. store.go explains why they are in this
+// package.
 
-// Delegation is one step that an agent has to do, or had to do.
+// Delegation is one step whose work an agent does.
 type Delegation struct {
-	// Row is the outbox row; its run, step and attempt identify the delegation.
+	// Row is the outbox row of the step. Its run, step and attempt identify the delegation.
 	Row OutboxRow
-	// Digest and PackID are the run's pack, Agent the member key that is called.
+	// Digest and PackID identify the run's pack. Agent is the member key of the agent that is called.
 	Digest string
 	PackID string
 	Agent  string
-	// Payload is the step's payload, compact JSON.
+	// Payload is the payload of the step, as compact JSON.
 	Payload []byte
-	// Remote is what is known about the agent's task; zero = not known yet.
+	// Remote is the known state of the agent's task; zero = nothing is known yet.
 	Remote Remote
-	// Answer are the parts of the record Remote.Answer, Answerer is the principal that gave the answer; empty
-	// without an answer.
+	// Answer are the parts of the record Remote.Answer. Answerer is the principal that gave this answer. Both are empty if there is no
+	// answer.
 	Answer   []Part
 	Answerer Answerer
 	// OnUnknown is the pack's rule for a call with an unknown outcome.
@@ -27,22 +27,21 @@ type Delegation struct {
 	Keyed bool
 	// Paused reports whether the run is paused; no message is sent to the agent until it is resumed.
 	Paused bool
-	// Execution is the execution of the delegating run; it is also that of its agents in the same sidecar.
+	// Execution is the execution of the delegating run. Its agents in the same sidecar have the same execution.
 	Execution Execution
 	// Depth is the depth of the delegating run.
 	Depth int
-	// WallTime is what was left of the run's wall time when the step was requested; 0 = no bound. It is the
-	// same each time, so that a message that is sent again is the same message.
+	// WallTime is the part of the run's wall time that was left when the step was requested; 0 = no bound. It does not change, so that a
+	// message that is sent again is equal to the first one.
 	WallTime time.Duration
-	// Lease is what the agent's run may consume at most; zero = no bound.
+	// Lease is the most that the agent's run may consume; zero = no bound.
 	Lease Amount
-	// Policy is what the agent's run may call at most; nil = no list.
+	// Policy restricts the tools that the agent's run may call; nil = no restriction.
 	Policy *ToolPolicy
-	// Payer names the accounts that are charged for the agent's run; nil = none for this delegation. A
-	// delegation with a payer goes to an agent of this store, even if the configuration has changed since.
+	// Payer names the accounts that are charged for the agent's run; nil = no accounts. A delegation with a payer is sent to an agent of
+	// this store, even if the configuration has changed since.
 	Payer *Payer
-	// Traceparent is the trace context of the attempt, the same each time it is sent; "" = the run has no
-	// trace.
+	// Traceparent is the trace context of the attempt. It is the same each time the delegation is sent; "" = the run has no trace.
 	Traceparent string
 }
 
@@ -57,21 +56,21 @@ type Answerer struct {
 // Outcome is the result of a delegation.
 type Outcome struct {
 	OK bool
-	// Result is compact JSON (OK), Error the error (not OK).
+	// Result is the result as compact JSON, if Status is OK. Error is set otherwise.
 	Result []byte
 	Error  Fault
-	// Final means that no further attempt helps, or is allowed.
+	// Final means that no further attempt is useful or allowed.
 	Final bool
 	// Unknown means that the agent may have done the work, or may still do it. The pack's on_unknown says
 	// what follows.
 	Unknown bool
-	// Usage is what the agent's run consumed, its own delegations included; zero if the agent does not report
-	// it. Metered reports whether Usage is complete, even if it is zero.
+	// Usage is the consumption of the agent's run, including its own delegations. It is zero if the agent does not report it. Metered
+	// reports whether Usage is complete, even if it is zero.
 	Usage   Usage
 	Metered bool
 }
 
-// Figures is a set of usage figures.
+// Figures is a set of usage figures, as bits.
 type Figures uint8
 
 const (
@@ -82,13 +81,13 @@ const (
 
 // AgentMessage is a message to an agent.
 type AgentMessage struct {
-	// ID is the same each time the message is sent.
+	// ID identifies the message. It is the same each time the message is sent.
 	ID string
 	// TaskID and ContextID are set for an answer to a task that asks a question.
 	TaskID    string
 	ContextID string
 	Parts     []Part
-	// Answerer gave the answer; zero for the message that begins a task.
+	// Answerer is the principal that gave the answer. It is zero for the message that begins a task.
 	Answerer Answerer
 	// Variables is a compact JSON object or empty.
 	Variables []byte
@@ -99,7 +98,7 @@ type AgentState uint8
 
 const (
 	AgentWorking AgentState = iota + 1
-	// AgentAsks and AgentAsksAuth mean that the task waits for an answer.
+	// AgentAsks and AgentAsksAuth mean that the task waits for an answer from the caller.
 	AgentAsks
 	AgentAsksAuth
 	AgentCompleted
@@ -108,10 +107,10 @@ const (
 	AgentCancelled
 )
 
-// Ended reports whether the task will not change any more.
+// Ended reports whether the state of the task is final.
 func (s AgentState) Ended() bool { return s >= AgentCompleted }
 
-// Asking returns the state in the form that a run stores.
+// Asking returns what the task waits for, in the form that a run stores.
 func (s AgentState) Asking() Awaiting {
 	switch s {
 	case AgentAsks:
@@ -127,18 +126,18 @@ type AgentTask struct {
 	ID        string
 	ContextID string
 	State     AgentState
-	// Status and Reason are those of the run if the agent is a run of a sidecar, for example
-	// "BUDGET_EXHAUSTED" and "max_visits:fix"; otherwise empty.
+	// Status and Reason are set if the agent is a run of a sidecar. They are the status and reason of that run, for example
+	// "BUDGET_EXHAUSTED" and "max_visits:fix".
 	Status string
 	Reason string
-	// Usage is the total consumption of an ended run of a sidecar; otherwise zero. Metered reports whether
-	// the agent reported it, except for the figures in Untold.
+	// Usage is the total consumption of an ended run of a sidecar, otherwise zero. Metered reports whether the agent reported its usage.
+	// Untold are the figures that it did not report.
 	Usage   Usage
 	Metered bool
 	Untold  Figures
-	// Message is the task's message about its state: a question, or an error text.
+	// Message is the message of the task about its state: a question, or an error text.
 	Message []Part
-	// Output is that of the last turn, if the agent reports it separately.
+	// Output is the output of the last turn, if the agent reports it separately.
 	Output    []Part
 	Artifacts []AgentArtifact
 }
@@ -146,50 +145,49 @@ type AgentTask struct {
 // AgentArtifact is one artifact of a task.
 type AgentArtifact struct {
 	ID string
-	// Name is the artifact's name, or its id if it has none.
+	// Name is the name of the artifact. If the artifact has no name, it is the id.
 	Name  string
 	Parts []Part
 }
 
-// AgentFaultKind is the consequence of an agent's error for its delegation.
+// AgentFaultKind is the kind of an agent's error. It decides what happens to the delegation.
 type AgentFaultKind uint8
 
 const (
-	// AgentUnreachable: try again later; it is not known whether the message arrived.
+	// AgentUnreachable means that the delegation is tried again later. It is not known whether the message arrived.
 	AgentUnreachable AgentFaultKind = iota + 1
-	// AgentNoTask: the agent does not know the task.
+	// AgentNoTask means that the agent does not know the task.
 	AgentNoTask
-	// AgentRefuses: the agent or the configuration refuses, and would refuse again.
+	// AgentRefuses means that the agent or the configuration refuses the delegation, and would refuse it again.
 	AgentRefuses
-	// AgentDenies: the agent refuses this principal; it may accept another one.
+	// AgentDenies means that the agent refuses this principal but may accept another one.
 	AgentDenies
 )
 
-// AgentFault is the error of the code that reaches agents.
+// AgentFault is the error that the code which reaches agents returns.
 type AgentFault struct {
 	Kind AgentFaultKind
 	// Code is machine-readable, for example "AGENT_UNREACHABLE".
 	Code    string
 	Message string
-	// Unsent reports whether the message certainly did not arrive or was not accepted.
+	// Unsent reports whether the message certainly did not arrive, or was not accepted.
 	Unsent bool
 }
 
 func (f *AgentFault) Error() string { return f.Code + ": " + f.Message }
 
-// Remote is the agent's side of a delegation.
+// Remote is the known state of an agent's task, as the delegating run stores it.
 type Remote struct {
 	// TaskID and ContextID are the agent's ids; "" = not known.
 	TaskID    string
 	ContextID string
-	// CardURL is the URL of the agent's card; "" = a local member.
+	// CardURL is the URL of the agent's card; "" = the agent is a member of a pack in this sidecar.
 	CardURL string
-	// Asking is what the agent waits for; AwaitNothing = it does not wait for an answer.
+	// Asking is what the agent waits for; AwaitNothing = it waits for nothing.
 	Asking Awaiting
-	// Answer is the InputReceived record to send to the agent; 0 = none.
+	// Answer is the InputReceived record that has to be sent to the agent; 0 = none.
 	Answer uint64
-	// Sent reports whether the message that begins the task may have been sent. Once the task is known it is
-	// 0.
+	// Sent is what is known about sending the message that begins the task. It is 0 as soon as the task is known.
 	Sent Sending
 }
 
@@ -198,17 +196,15 @@ type Remote struct {
 type Sending uint8
 
 const (
-	// SentOnce: the message may have been sent, to an agent that would execute it again if it came twice.
+	// SentOnce means that the message may have been sent to an agent that would execute it again if it arrived twice.
 	SentOnce Sending = iota + 1
-	// SentRepeatable: the message may have been sent, to an agent that executes it once even if it comes
-	// several times.
+	// SentRepeatable means that the message may have been sent to an agent that executes it once, even if it arrives several times.
 	SentRepeatable
-	// SentNot: every attempt to send certainly failed, and no message arrived.
+	// SentNot means that every attempt to send the message failed and that no message arrived.
 	SentNot
 )
 
-// MayBeSent reports whether the message that begins the task may have reached the agent, which has not yet
-// returned a task.
+// MayBeSent reports whether the message that begins the task may have reached the agent, while the agent has not returned a task.
 func (r *Remote) MayBeSent() bool {
 	return r != nil && r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable || r.Sent == 0 && r.CardURL != "")
 }
@@ -216,7 +212,7 @@ func (r *Remote) MayBeSent() bool {
 // Unsent reports whether no message was sent to the agent, or none arrived.
 func (r *Remote) Unsent() bool { return r == nil || r.TaskID == "" && !r.MayBeSent() }
 
-// Announces reports whether the message is about to be sent.
+// Announces reports whether the message is recorded as about to be sent.
 func (r *Remote) Announces() bool {
 	return r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable)
 }

@@ -6,28 +6,29 @@ import (
 	"time"
 )
 
-// Deleted is what remains of a deleted run: the fact, and the id that started it, so that the id stays used.
+// Deleted is what the store keeps of a deleted run: when, by which principal and why it was deleted, and the id that started it. So the
+// id cannot be used again.
 type Deleted struct {
-	// RunID identifies the run; in the store it is in the row's key.
+	// RunID identifies the run. In the store it is part of the row's key.
 	RunID string
-	// At is Unix nanoseconds. By is the principal that deleted the run, Why the retention rule that selected
-	// it; "" = a caller did.
+	// At is the time of the deletion, in Unix nanoseconds. By is the principal that deleted the run. Why is the retention rule that selected
+	// the run; "" = a caller deleted it.
 	At  int64
 	By  string
 	Why string
-	// Status, Records and Hash are the run's final status, last record and chain hash.
+	// Status, Records and Hash are the final status of the run, the number of its last record, and its last chain hash.
 	Status  Status
 	Records uint64
 	Hash    [32]byte
 	// Commits is the number of entries of the run in the journal.
 	Commits uint64
-	// Starter used the id StartID with a command of StartKind; "" = the start had no id.
+	// Starter is the principal that used the id StartID with a command of kind StartKind. It is "" if the start had no id.
 	Starter   string
 	StartKind CommandKind
 	StartID   string
 }
 
-// Start returns the id that started the run; false = it had none.
+// Start returns the row of the id that started the run. It returns false if the start had no id.
 func (d *Deleted) Start() (Dedupe, bool) {
 	return Dedupe{Scope: PerPrincipal, Kind: d.StartKind, Principal: d.Starter, ID: d.StartID}, d.StartID != ""
 }
@@ -35,7 +36,7 @@ func (d *Deleted) Start() (Dedupe, bool) {
 // reasonDeleted is the reason of every error about a deleted run.
 const reasonDeleted = "RUN_DELETED"
 
-// Err returns the error for a caller that asks for the run.
+// Err returns the error for a caller that requests the run.
 func (d *Deleted) Err() *Error {
 	return &Error{
 		Code: CodeNotFound, Reason: reasonDeleted, Field: "run_id",

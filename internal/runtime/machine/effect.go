@@ -6,20 +6,20 @@ type Effect struct {
 	Key   [32]byte
 	RunID string
 	Step  uint32
-	// PayloadSeq is the record that holds the payload, AnswerSeq the record with the successful answer; 0 =
-	// there is none, because the step is pending or its outcome is unknown.
+	// PayloadSeq is the record that contains the payload. AnswerSeq is the record with the successful answer; it is 0 if the step is pending
+	// or its outcome is unknown.
 	PayloadSeq, AnswerSeq uint64
 }
 
-// EffectOp is the change of a row.
+// EffectOp is the kind of a change of an [Effect] row.
 type EffectOp uint8
 
 const (
-	// EffectTaken: the row must be absent and is written.
+	// EffectTaken means that the row is written. It must be absent before.
 	EffectTaken EffectOp = iota + 1
-	// EffectDone: the row of the same step gets its answer.
+	// EffectDone means that the answer of the step is added to its row.
 	EffectDone
-	// EffectFreed: the step had no effect, and the row is removed.
+	// EffectFreed means that the row is removed, because the step had no effect.
 	EffectFreed
 )
 
@@ -29,21 +29,21 @@ type EffectChange struct {
 	Op EffectOp
 }
 
-// DuplicateEffect is the code of a refused second effect.
+// DuplicateEffect is the code of the refusal of a second call with the same business key.
 const DuplicateEffect = "DUPLICATE_EFFECT"
 
-// StepRole is the reason for which the sidecar itself requested a step.
+// StepRole is the reason why the sidecar itself requested a step.
 type StepRole uint8
 
 const (
-	// RoleReconcile asks whether an attempt of another step had its effect.
+	// RoleReconcile means that the step asks a tool whether an attempt of another step had its effect.
 	RoleReconcile StepRole = iota + 1
-	// RoleCompensate undoes the effect of another step.
+	// RoleCompensate means that the step undoes the effect of another step.
 	RoleCompensate
 )
 
-// About names the step that a step of the sidecar is about: its number and tool, the record that requested
-// it, and the record that has its result; 0 = the result is unknown.
+// About identifies the step that a step of the sidecar is about: its number and tool, the record that requested it, and the record with
+// its result; 0 = the result is unknown.
 type About struct {
 	Role                  StepRole
 	Step                  uint32
@@ -56,33 +56,32 @@ type CompensableEffect struct {
 	Step       uint32
 	Tool       string
 	PayloadSeq uint64
-	// AnswerSeq is the record with its result; 0 = it is unknown whether it happened. Inquired reports
-	// whether the reconcile tool was asked about it.
+	// AnswerSeq is the record with the result of the step; 0 = it is unknown whether the effect happened. Inquired reports whether the
+	// reconcile tool was asked about it.
 	AnswerSeq uint64
 	Inquired  bool
-	// Key is its business key; zero = none.
+	// Key is the business key of the step; zero = none.
 	Key [32]byte
 }
 
-// Undo is the phase in which a run's effects are undone, one after the other, the last one first. No turn is
-// handed out meanwhile.
+// Undo is the phase in which the effects of a run are undone, one after the other, the last effect first. During this phase no turn is
+// sent.
 type Undo struct {
-	// Status and Reason are those with which the run ends after it. With StatusUnset the run then follows
+	// Status and Reason are those with which the run ends after this phase. If Status is StatusUnset, the run does not end: it then follows
 	// Event to Intended, with the given Cause.
 	Status          Status
 	Reason          string
 	Event, Intended string
 	Cause           Cause
 	Redirects       []Redirect
-	// Now is the effect that the step By is undoing; By 0 = none.
+	// Now is the effect that the step By is undoing. If By is 0, no effect is being undone.
 	Now CompensableEffect
 	By  uint32
 	// Uncompensated are the effects that could not be undone.
 	Uncompensated []UncompensatedEffect
 }
 
-// UncompensatedEffect is an effect that was not undone: the step By should have undone it, and Code says why
-// it did not.
+// UncompensatedEffect is an effect that was not undone. By is the step that tried to undo it, and Code is the reason why it failed.
 type UncompensatedEffect struct {
 	Step uint32
 	Tool string
@@ -90,19 +89,18 @@ type UncompensatedEffect struct {
 	Code string
 }
 
-// Fill is the payload of a step of the sidecar's own. The host stamps it; it repeats data from records.
+// Fill is the payload of a step that the sidecar itself requests. The engine stamps it from records.
 type Fill struct {
 	Step    uint32
 	Payload []byte
-	// Hash is the payload hash, as in [StepRequest].
+	// Hash is the hash of the payload, as in [StepRequest].
 	Hash [32]byte
 }
 
 // MaxEffects bounds the effects of a run that can be undone.
 const MaxEffects = 1000
 
-// AwaitingAnswer reports whether the step still needs an answer: it is pending, and no inquiry about its
-// outcome is under way.
+// AwaitingAnswer reports whether the step needs an answer: it is pending, and no other step inquires about its outcome.
 func (s *ToolStep) AwaitingAnswer() bool { return s.Status == StepStatusPending && s.Inquiry == 0 }
 
 // Kinds of records about effects.
@@ -123,14 +121,14 @@ type (
 		By      uint32
 		Kind    StepKind
 	}
-	// CompensationStarted records that the run's effects are undone before it ends with Status and Reason,
-	// or, with StatusUnset, before Event is followed. It is recorded again when that changes.
+	// CompensationStarted records that the effects of the run are undone before it ends with Status and Reason. If Status is StatusUnset,
+	// they are undone before the run follows Event. The record is written again when these values change.
 	CompensationStarted struct {
 		Status          Status
 		Reason          string
 		Event, Intended string
 		Redirects       []Redirect
-		// Effects are the steps to be undone, in that order; Pending are the steps that must end before.
+		// Effects are the steps to be undone, in the order in which they are undone. Pending are the steps that must end first.
 		Effects, Pending []uint32
 		Artifacts        []ArtifactWrite
 	}

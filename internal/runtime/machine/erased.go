@@ -8,21 +8,21 @@ import (
 
 // Erased records that the values of a run were erased.
 type Erased struct {
-	// RunID identifies the run; in the store it is in the row's key.
+	// RunID identifies the run. In the store it is part of the row's key.
 	RunID string
-	// At is Unix nanoseconds, By the principal that erased the values, Why its reason. Only At is known if
-	// the key was destroyed before the rows were restored.
+	// At is the time of the erasure, in Unix nanoseconds. By is the principal that erased the values, and Why is the reason that it gave. If
+	// the key was destroyed before the rows were restored, only At is known.
 	At  int64
 	By  string
 	Why string
-	// Key is the place of the run's key.
+	// Key is the place of the run's encryption key.
 	Key uint64
 }
 
 // reasonErased is the reason of every error about erased values.
 const reasonErased = "RUN_ERASED"
 
-// Err returns the error for a caller that asks for values of the run.
+// Err returns the error for a caller that requests values of the run.
 func (e *Erased) Err() *Error {
 	when := ""
 	if e.At != 0 {

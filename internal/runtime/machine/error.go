@@ -20,8 +20,7 @@ const (
 	CodeDataLoss
 )
 
-// Error is the typed error of the engine. An input that returns it has made no change, except if it comes
-// from Result.Refused.
+// Error is the typed error of the engine. An input that ends with it has made no change, except if the error comes from Result.Refused.
 type Error struct {
 	Code Code
 	// Reason is a stable UPPER_SNAKE word, for example "UNKNOWN_EVENT".
@@ -29,14 +28,13 @@ type Error struct {
 	// Field is the path of the invalid request field, for example "artifacts[plan]".
 	Field   string
 	Message string
-	// Allowed are the values that would have been accepted.
+	// Allowed are the values that the field accepts.
 	Allowed []string
-	// Quota names the quota if the limit is that of one namespace or principal, for example
-	// "namespace.open_runs".
+	// Quota is the name of the exceeded quota of a namespace or principal, for example "namespace.open_runs"; "" = another limit.
 	Quota string
 	// Limit and Got are set if a limit was exceeded.
 	Limit, Got int64
-	// Seq is the record that won (Aborted on expected_seq), else 0.
+	// Seq is the record that was committed first, if the code is Aborted because of expected_seq, else 0.
 	Seq uint64
 	// RetryAfter is the pause before a retry, in nanoseconds; 0 = do not retry automatically.
 	RetryAfter int64

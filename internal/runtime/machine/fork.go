@@ -4,41 +4,40 @@ import (
 	"time"
 )
 
-// Commands of time travel are numbered from 20 to 29, apart from the commands that move a run.
+// The commands of time travel have the numbers 20 to 29.
 const CmdFork CommandKind = 20
 
 type (
-	// Fork begins a run as a copy of another at one of its records (semantics §12); State must be nil. It
-	// contains everything that is copied, so that the new run is independent: its source is never read again.
+	// Fork begins a run as a copy of another at one of its records (semantics §12); State must be nil. It contains all data that is copied.
+	// So the new run does not depend on its source, which is never read again.
 	Fork struct {
 		Namespace uint32
 		RunID     string
-		// EntryOverride and Execution are those of the new run.
+		// EntryOverride and Execution are settings of the new run.
 		EntryOverride bool
 		Execution     Execution
-		// Variables is one compact JSON object: the source's variables with the changes.
+		// Variables is one compact JSON object: the variables of the source, with the requested changes.
 		Variables []byte
 		Labels    []Label
 		Limits    Limits
-		// MaxWallTime and MaxSteps lower the pack's bounds; 0 = the pack's.
+		// MaxWallTime and MaxSteps lower the bounds of the pack; 0 = the pack's bound.
 		MaxWallTime time.Duration
 		MaxSteps    int
-		// Seq is the requested record of the source; From is the source's state after the commit that holds
-		// it.
+		// Seq is the requested record of the source. From is the state of the source after the commit that contains this record.
 		Seq  uint64
 		From *State
-		// Values are the values of the source's artifacts, each folded into one value.
+		// Values are the values of the source's artifacts. All writes of an artifact are combined to one value.
 		Values []ArtifactWrite
-		// Changes replace the value of an artifact, in either mode.
+		// Changes are the values that replace artifacts. They replace the value also of an artifact with the mode Append.
 		Changes       []ArtifactWrite
 		Conversations []ConversationCopy
 		Queued        []QueuedInput
-		// ReuseSteps means that requests with the keys of answered steps of the visit get the recorded
-		// answers; Steps are the bodies of these steps.
+		// ReuseSteps means that a request with the key of an answered step of the visit gets the recorded answer. Steps are the requests and
+		// answers of these steps.
 		ReuseSteps bool
 		Steps      []TakenStep
 	}
-	// ConversationCopy is the content of a state's conversation when a run was forked.
+	// ConversationCopy is the conversation of a state at the time when a run was forked.
 	ConversationCopy struct {
 		State    string
 		Messages []Message
@@ -47,33 +46,32 @@ type (
 	QueuedInput struct {
 		Parts     []Part
 		MessageID string
-		// Steer, if set, is a steering message that was not yet part of a request; Parts is then empty.
+		// Steer is a steering message that was not yet part of a request. If it is set, Parts is empty.
 		Steer string
 	}
 	// TakenStep is the request and the answer of a step that a fork copies.
 	TakenStep struct {
-		// Step is its number in the fork, from 1.
+		// Step is the number of the step in the fork, from 1.
 		Step    uint32
 		Payload []byte
-		// Result (OK) or Error.
+		// Result is set if the status is OK, otherwise Error.
 		Result []byte
 		Error  Fault
-		// Request and Answer are those of a MODEL step.
+		// Request and Answer are set for a MODEL step.
 		Request *ModelRequest
 		Answer  *ModelAnswer
 		// Before reports whether an earlier turn of the visit requested the step.
 		Before bool
 	}
-	// Forked describes what a run copied from another; nil for a run that was started. Copied items do not
-	// count against the run's bounds.
+	// Forked describes the data that a run copied from another run; nil = the run was started. Copied items do not count against the run's
+	// bounds.
 	Forked struct {
 		RunID string
 		Seq   uint64
-		// Visits is the number of copied visits, in all states; Steps the number of copied steps.
+		// Visits is the number of copied visits in all states. Steps is the number of copied steps.
 		Visits int
 		Steps  uint32
-		// Keys is added to a turn's seq in its default step keys, so that they differ from the copied ones in
-		// the open visit.
+		// Keys is added to the seq of a turn in its default step keys, so that these keys differ from the copied keys in the open visit.
 		Keys uint64
 	}
 )

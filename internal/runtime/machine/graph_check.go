@@ -43,7 +43,7 @@ func CheckGraph(g *Graph) error {
 	return errors.Join(faults...)
 }
 
-// sound reports whether pauses grow and all values are in range; a nil policy is sound.
+// sound reports whether the pauses do not shrink and all values are in range. A nil policy is sound.
 func (p *RetryPolicy) sound() bool {
 	return p == nil || p.MaxAttempts >= 0 && min(p.Initial, p.Max) >= 0 &&
 		(p.Multiplier == 0 || p.Multiplier >= 1000 && p.Multiplier <= 1_000_000) &&
@@ -78,9 +78,8 @@ func checkNode(g *Graph, n *Node) []error {
 	return faults
 }
 
-// effectsSound reports whether the tool's Reconcile and Compensate name valid tools of the graph. These tools
-// must not be agents, have no compensation or business key of their own, and only a compensating tool may
-// have a reconcile tool.
+// effectsSound reports whether Reconcile and Compensate name valid tools of the graph. These tools must not be agents and must not have a
+// compensation or a business key. Only a compensating tool may have a reconcile tool.
 func effectsSound(g *Graph, tool *Tool) bool {
 	if (tool.OnUnknown == Reconcile) != (tool.Reconcile != "") || tool.Agent && tool.Reconcile != "" {
 		return false

@@ -2,37 +2,34 @@ package machine
 
 import "time"
 
-// Input is one thing that happens to a run, with all external data stamped into it. It is stored unchanged;
-// replay gives it to Step again.
+// Input is one input of a run. All external data is stamped into it. It is stored unchanged, and a replay applies it again.
 type Input struct {
-	// At is Unix nanoseconds; Step raises it to the state's At, so that time
-	// never goes back within a run.
+	// At is the time of the input, in Unix nanoseconds. Step raises it to the state's At, so that time never goes back within a run.
 	At        int64
 	Principal string
-	// ID is the caller's idempotency id (event_id, write_id, message_id, request_id, ...); "" = none. Unique
-	// per run and kind of command.
+	// ID is the caller's idempotency id (event_id, write_id, message_id, request_id, ...); "" = none. It is unique for a run and a kind of
+	// command.
 	ID string
-	// BodyHash covers the data that must be equal in a repeat: event and canonical artifacts, but not
-	// expected_seq or token.
+	// BodyHash is the hash of the data that must be equal in a repeat. This includes the event and the canonical artifacts, but not
+	// expected_seq or the token.
 	BodyHash [32]byte
-	// Semantics is the version of the rules that applies to the input, stamped by the host ([Current]); 0 =
-	// [SemanticsFirst].
+	// Semantics is the version of the rules for the input, stamped by the engine ([Current]); 0 = [SemanticsFirst].
 	Semantics Semantics
-	// Billed are the operator's accounts in which the input is counted, by name; none for inputs that consume
-	// no tokens or cost.
+	// Billed are the operator's accounts in which the input is counted, ordered by name. It is empty if the input consumes no tokens or
+	// cost.
 	Billed  []Bill
 	Command Command
-	// Fills are the payloads of steps that the sidecar itself requests by this input.
+	// Fills are the payloads of steps that the sidecar itself requests because of this input.
 	Fills []Fill
 }
 
-// Command is the kind of an Input and its fields; one of the types below.
+// Command is the kind of an Input with its fields. It is one of the types below.
 type Command interface{ command() CommandKind }
 
 // KindOf returns the kind of a command.
 func KindOf(c Command) CommandKind { return c.command() }
 
-// CommandKind numbers the commands; the numbers are stored, never renumber.
+// CommandKind is the number of a kind of command. The numbers are stored, so they must never change.
 type CommandKind uint8
 
 const (
@@ -60,13 +57,13 @@ const (
 )
 
 type (
-	// Start begins a run; State must be nil.
+	// Start begins a run. The state before it must be nil.
 	Start struct {
 		Namespace     uint32
 		RunID         string
 		EntryOverride bool
 		Execution     Execution
-		// Variables is one compact JSON object, defaults already applied.
+		// Variables is one compact JSON object, in which the defaults are already applied.
 		Variables []byte
 		// Input is the first message of the entry visit; empty = none.
 		Input  []Part
@@ -77,44 +74,42 @@ type (
 		// Task and Envelope are set for runs that began with a message to an agent.
 		Task     *Task
 		Envelope *Envelope
-		// MaxWallTime lowers the pack's budget (delegations); 0 = the pack's.
+		// MaxWallTime lowers the wall time of the pack, for delegations; 0 = the pack's wall time.
 		MaxWallTime time.Duration
-		// MaxSteps lowers the pack's max_steps (RFC-103 context.max_steps); 0 = the pack's.
+		// MaxSteps lowers max_steps of the pack (context.max_steps of RFC-103); 0 = the pack's bound.
 		MaxSteps int
-		// Lease is the maximum that the delegating step lets the run consume; zero = no lease.
+		// Lease is the most that the delegating step lets the run consume; zero = no lease.
 		Lease Amount
-		// Policy restricts the tools of the run, set by the delegating step; nil = only the run's own pack
-		// applies.
+		// Policy restricts the tools of the run. The delegating step sets it; nil = only the run's own pack restricts the tools.
 		Policy *ToolPolicy
-		// Payer names the accounts that are charged for the run if a step with Local starts it. Only the
-		// sidecar itself sets it.
+		// Payer names the accounts that are charged for the run, if a step with Local started it. Only the sidecar itself sets it.
 		Payer *Payer
 	}
-	// EmitEvent requests a transition. The caller never names the successor.
+	// EmitEvent requests a transition by an event. The graph, not the caller, chooses the next state.
 	EmitEvent struct {
 		Event     string
 		Artifacts []ArtifactWrite
 		// ExpectedSeq must equal the run's VisitSeq; 0 = not checked.
 		ExpectedSeq uint64
-		// Outside reports whether the event comes from a principal with events:external and not from the
-		// turn's holder.
+		// Outside reports whether the event comes from a principal with the scope events:external, and not from the holder of the turn.
 		Outside bool
-		// Assigned is the delivery that executed the turn; nil for CALLER.
+		// Assigned is the delivery that executed the turn. It is nil in a run with execution CALLER.
 		Assigned *Assignment
 	}
-	// SendInput gives parts to the next turn of the visit.
+	// SendInput adds parts to the input of the next turn of the visit.
 	SendInput struct {
 		Parts []Part
 		// ExpectedSeq must equal the run's VisitSeq; 0 = not checked.
 		ExpectedSeq uint64
 		Envelope    *Envelope
-		// Step sends the parts to the agent of a pending delegation that asks for them; 0 = to the turn.
+		// Step is the pending delegation to whose agent the parts are sent, because the agent asks for them; 0 = the parts are for the next
+		// turn.
 		Step uint32
-		// Scopes are the names of the sender's scopes if Step is set. They are stored because the sender is
-		// no longer connected when the answer is sent on.
+		// Scopes are the names of the sender's scopes, if Step is set. They are stored because the sender is no longer connected when the
+		// answer is sent to the agent.
 		Scopes []string
 	}
-	// SetArtifacts writes without a transition.
+	// SetArtifacts writes artifacts without a transition.
 	SetArtifacts struct {
 		Artifacts   []ArtifactWrite
 		ExpectedSeq uint64
@@ -126,16 +121,15 @@ type (
 		Output   []Part
 		Messages []Message
 		Usage    Usage
-		// Event moves the run; "" = none.
+		// Event is the event that moves the run to another state; "" = none.
 		Event       string
 		Artifacts   []ArtifactWrite
 		ExpectedSeq uint64
-		// Outside reports whether a principal with events:external completes the turn in a state of
-		// orchestration external; then the completion carries no event.
+		// Outside reports whether a principal with the scope events:external completes the turn, in a state with orchestration external. Then
+		// the completion has no event.
 		Outside  bool
 		Assigned *Assignment
-		// Await makes the run wait for an input in any state, terminal ones included; not allowed with an
-		// Event.
+		// Await makes the run wait for an input, in any state, including terminal ones. It is not allowed together with an Event.
 		Await Awaiting
 		// Reply sends the output to the requesting agent as a message, not as a task.
 		Reply bool
@@ -143,7 +137,7 @@ type (
 		// conversation, before Messages; 0 = none.
 		ConversationThroughStep uint32
 	}
-	// FailTurn reports a failed execution.
+	// FailTurn reports a failed execution of the open turn.
 	FailTurn struct {
 		TurnSeq   uint64
 		Attempt   int
@@ -151,10 +145,10 @@ type (
 		Retryable bool
 		Usage     Usage
 		Assigned  *Assignment
-		// Reject means that the agent refuses the work; the run ends FAILED(rejected). Not allowed with
+		// Reject means that the agent refuses the work. The run ends as FAILED with the reason "rejected". It is not allowed together with
 		// Retryable.
 		Reject bool
-		// Rejected is the MODEL step of the turn that has the answer that the executor rejects; 0 = none.
+		// Rejected is the MODEL step of the turn whose answer the executor rejects; 0 = none.
 		Rejected uint32
 	}
 	// SuspendTurn releases a turn until its pending steps are answered.
@@ -168,46 +162,44 @@ type (
 		TurnSeq  uint64
 		Attempt  int
 		Requests []StepRequest
-		// First is the ordinal, from 1, of Requests[0] among the requests of this execution (one token, one
-		// delivery). The host counts them, replayed and refused ones included, so that a repeated execution
-		// finds its steps under the same default keys. 0 = continue from Turn.Requests.
+		// First is the ordinal of Requests[0] among the requests of this execution (one token, one delivery), counted from 1. The engine counts
+		// all requests, including replayed and refused ones, so that a repeated execution finds its steps under the same default keys. 0 =
+		// continue from Turn.Requests.
 		First int
-		// Assigned is the delivery; a new one is a new execution, and its default keys count from 1. For
-		// CALLER it is nil, or {Delivery: n} for the n-th token; without a Worker no TurnAssigned is
-		// recorded.
+		// Assigned is the delivery. A new delivery is a new execution, and its default keys count from 1. In a run with execution CALLER it is
+		// nil, or {Delivery: n} for the n-th token. If it has no Worker, no TurnAssigned is recorded.
 		Assigned *Assignment
 	}
-	// ResolveStep answers a step. The authority was checked before.
+	// ResolveStep answers a step. The authority of the caller was checked before.
 	ResolveStep struct {
 		Step    uint32
 		Tool    string
 		Attempt int
 		OK      bool
-		// Result is compact JSON (OK), Error the error (not OK).
+		// Result is the result as compact JSON, if Status is OK. Error is set otherwise.
 		Result []byte
 		Error  Fault
-		// Worker executed it; "" = ResolveStep by a caller.
+		// Worker is the worker that executed the step; "" = a caller answered it with ResolveStep.
 		Worker string
-		// Final means that no attempt follows an error, even if the tool allows more.
+		// Final means that no further attempt follows an error, even if the tool allows more attempts.
 		Final bool
-		// RetryAfter is the pause before the next attempt, requested with the failure.
+		// RetryAfter is the pause before the next attempt that the failure requests.
 		RetryAfter time.Duration
-		// Usage is what the run of a delegation consumed, its own delegations included; zero for all other
-		// steps.
+		// Usage is the consumption of a delegation's run, including its own delegations. It is zero for all other steps.
 		Usage Usage
-		// Unknown means that the tool may have run; on_unknown says what follows.
+		// Unknown means that the tool may have been called. on_unknown decides what happens then.
 		Unknown bool
-		// Metered reports whether Usage is the complete consumption, even if zero. Otherwise the maximum
-		// consumption of the step is counted.
+		// Metered reports whether Usage is the complete consumption, even if it is zero. If it is false, the maximum consumption of the step is
+		// counted.
 		Metered bool
 	}
-	// FireTimer is a durable timer that came due.
+	// FireTimer reports that a durable timer is due.
 	FireTimer struct {
 		Kind TimerKind
-		// Step is set for step timers; Turn, the turn's seq, for retry timers.
+		// Step is set for step timers. Turn is set for retry timers, to the seq of the turn.
 		Step uint32
 		Turn uint64
-		// Due is the timer's own time. The command is ignored if the timer was replaced.
+		// Due is the time for which the timer was set. The command is ignored if the timer was replaced since.
 		Due int64
 	}
 	// Pause sets the paused flag.
@@ -216,8 +208,8 @@ type (
 	Resume struct{ Note string }
 	// Cancel ends the run CANCELLED.
 	Cancel struct{ Note string }
-	// LoseTurn reports that the executor of the open turn is gone. LeaseExpired counts an attempt;
-	// Undeliverable (ten disconnects) ends the run.
+	// LoseTurn reports that the executor of the open turn is gone. With LeaseExpired it counts as a failed attempt. With Undeliverable,
+	// after ten lost connections, the run ends.
 	LoseTurn struct {
 		TurnSeq       uint64
 		Attempt       int
@@ -225,7 +217,7 @@ type (
 		Undeliverable bool
 		Assigned      *Assignment
 	}
-	// LoseStep reports that the executor of a pending step is gone; the step's outcome is unknown.
+	// LoseStep reports that the executor of a pending step is gone, so that the outcome of the step is unknown.
 	LoseStep struct {
 		Step    uint32
 		Attempt int
@@ -238,12 +230,12 @@ type (
 		Piece    OutputPiece
 		Assigned *Assignment
 	}
-	// NoteDelegation records the known state of a delegation that is under way.
+	// NoteDelegation records the current state of an active delegation.
 	NoteDelegation struct {
 		Step    uint32
 		Attempt int
 		Remote  Remote
-		// Question is what the agent asks if Remote.Asking is set; else empty.
+		// Question is the question of the agent if Remote.Asking is set, else empty.
 		Question []Part
 	}
 )
@@ -271,77 +263,78 @@ func (NoteDelegation) command() CommandKind { return CmdNoteDelegation }
 type ArtifactWrite struct {
 	Name  string
 	Value []byte
-	// Form and Type are what the caller says about the value; zero = not given. They must agree with the
-	// declaration and are neither stored nor hashed.
+	// Form and Type are the form and media type that the caller gave; zero = not given. They must agree with the declaration. They are
+	// neither stored nor hashed.
 	Form Form
 	Type string
 }
 
 // StepRequest is one tool call that a turn requests.
 type StepRequest struct {
-	// Key is unique in the visit; "" = the request's ordinal in the attempt.
+	// Key is unique in the visit. "" = the ordinal of the request in the attempt.
 	Key  string
 	Tool string
 	// Payload is compact JSON.
 	Payload []byte
-	// PayloadHash is SHA-256 of the canonical payload, stamped by the host.
+	// PayloadHash is the SHA-256 of the canonical payload, stamped by the engine.
 	PayloadHash [32]byte
-	// Reframe counts one against max_reframes.
+	// Reframe reports whether the request counts against max_reframes.
 	Reframe bool
-	// Call is the call in a model's answer that this request makes; the key is derived from it. nil = none.
+	// Call is the call in a model's answer that this request makes; nil = the request does not come from a model. The key is derived from
+	// it.
 	Call *CallRef
-	// ByCaller means that the requesting caller makes the call itself, in all attempts, and no worker gets
-	// it. The host clears it in requests made under a lease and in requests for agents.
+	// ByCaller means that the requesting caller makes the call itself, in all attempts, and that no worker gets it. The engine clears it in
+	// requests under a lease and in requests for agents.
 	ByCaller bool
-	// Holding is the host's result for the tool's approval condition (x_pawl.tools.NAME.approve).
+	// Holding is the result of the tool's approval condition (x_pawl.tools.NAME.approve), stamped by the engine.
 	Holding Holding
-	// Denied is the host's refusal (operator's allowlist, JSON Schema of the parameters); nil = none. It is
-	// stamped because it depends on more than the pack.
+	// Denied is the refusal by the engine (operator's allowlist, JSON Schema of the parameters); nil = none. It is stamped because it
+	// depends on more than the pack.
 	Denied *Denial
-	// Effect is the business key of the call (x_pawl.tools.dedupe), stamped by the host: equal for all calls
-	// that would have the same effect. Zero = none.
+	// Effect is the business key of the call (x_pawl.tools.dedupe), stamped by the engine. It is equal for all calls that would have the
+	// same effect. Zero = the call has no key.
 	Effect [32]byte
-	// Policy is the operator's allowlist, stamped by the host for calls of agents only: it is sent with the
-	// delegation. nil = every tool is allowed, and the agent is not named in the list.
+	// Policy is the operator's allowlist, which is sent with a delegation. The engine stamps it for calls of agents only. nil = every tool
+	// is allowed, and the list does not name the agent.
 	Policy *ToolPolicy
-	// Local reports whether the called agent is in this store, stamped by the host. The run of a local agent
-	// is counted separately in the operator's accounts.
+	// Local reports whether the called agent is in this store, stamped by the engine. The run of a local agent is counted separately in the
+	// operator's accounts.
 	Local bool
 }
 
-// Denial is the reason for refusing a step before it got a number.
+// Denial is the reason why a step was refused before it got a number.
 type Denial struct{ Code, Message string }
 
 // Codes of denials by the tool policy.
 const (
-	// ToolNotAllowed: the allowlist of the operator, or of a run above, does not name the tool.
+	// ToolNotAllowed means that the allowlist of the operator, or of an ancestor run, does not contain the tool.
 	ToolNotAllowed = "TOOL_NOT_ALLOWED"
-	// ToolBlocked: the blocklist of the prompt, or of a run above, names the tool.
+	// ToolBlocked means that the blocklist of the prompt, or of an ancestor run, contains the tool.
 	ToolBlocked = "TOOL_BLOCKED"
 )
 
-// Fault is an error as data. Trace is the stack trace in the reporter's code, for debugging; "" = not given.
+// Fault is an error that is stored as data. Trace is the stack trace of the code that reported it, for debugging; "" = not given.
 type Fault struct{ Code, Message, Trace string }
 
-// Usage is what an execution consumed outside the sidecar.
+// Usage is the amount that an execution consumed outside the sidecar.
 type Usage struct {
 	InputTokens, OutputTokens int64
-	// CostMicro is the executor's own figure in a command, and the settled cost in a record.
+	// CostMicro is the cost in micro-dollars. In a command it is the cost that the executor reports, in a record the settled cost.
 	CostMicro int64
-	// ToolCalls are those made outside the sidecar.
+	// ToolCalls is the number of tool calls that were made outside the sidecar.
 	ToolCalls int
-	// CachedTokens are the part of InputTokens read from a cache, ReasoningTokens the part of OutputTokens
-	// that is not in the answer.
+	// CachedTokens is the part of InputTokens that was read from a cache. ReasoningTokens is the part of OutputTokens that is not in the
+	// answer.
 	CachedTokens, ReasoningTokens int64
-	// Estimated reports whether the usage was not reported completely. In a record, the missing part comes
-	// from the call's bound; in a command, the flag belongs to a failed call.
+	// Estimated means that the usage was not reported completely. In a record, the missing part is the bound of the call. In a command, it
+	// is set for a failed call.
 	Estimated bool
-	// CountedBefore means that the usage of the call was reported with another attempt, so it is not missing.
+	// CountedBefore means that the usage of the call was already reported with another attempt, so it is not missing here.
 	CountedBefore bool
-	// Model is the model that consumed the tokens; "" = not given. The pack or the operator has its price.
+	// Model is the model that consumed the tokens; "" = not given. Its price is in the pack or in the operator's table.
 	Model string
-	// Price is the operator's price of Model, stamped by the host if the pack has none, so that a replay uses
-	// the same price; nil = the operator has none either, or none is needed.
+	// Price is the operator's price of Model, stamped by the engine if the pack has no price, so that a replay uses the same price. nil =
+	// the operator has no price, or none is needed.
 	Price *Price
 }
 
@@ -349,7 +342,7 @@ type Usage struct {
 type Assignment struct {
 	Worker   string
 	Delivery int
-	// At is Unix nanoseconds.
+	// At is the time of the delivery, in Unix nanoseconds.
 	At int64
 }
 
@@ -366,12 +359,12 @@ const (
 // Part is one piece of a message.
 type Part struct {
 	Kind PartKind
-	// Text is for PartText and PartURI; Data for PartJSON (compact) and PartData.
+	// Text is set for PartText and PartURI. Data is set for PartJSON (compact JSON) and PartData.
 	Text      string
 	Data      []byte
 	MediaType string
 	Filename  string
-	// Metadata is a compact JSON object or empty.
+	// Metadata is a compact JSON object, or empty.
 	Metadata []byte
 }
 
@@ -380,18 +373,17 @@ type Message struct {
 	// Role is "user", "assistant", "tool" or "system".
 	Role  string
 	Parts []Part
-	// ToolCalls and ToolCallID carry a model's own tool exchange as compact JSON.
+	// ToolCalls and ToolCallID are the tool calls of a model and the id of the call that the message answers, in the form of the provider.
 	ToolCalls  []byte
 	ToolCallID string
-	// Provider is JSON that the model's provider needs back in the next request. Refusal is the model's
-	// reason for not answering.
+	// Provider is JSON that the model's provider needs in the next request. Refusal is the text in which the model refuses to answer.
 	Provider []byte
 	Refusal  string
-	// Envelope is that of an input that came as a message to an agent; nil = none.
+	// Envelope is the envelope of an input that arrived as a message to an agent; nil = the input did not arrive this way.
 	Envelope *Envelope
 }
 
-// commandNames are the RPC names of the commands; commands of the engine have descriptive names.
+// commandNames are the RPC names of the commands. Commands that the engine makes have descriptive names.
 var commandNames = map[CommandKind]string{
 	CmdStart: "StartRun", CmdFork: "ForkRun", CmdEmitEvent: "EmitEvent", CmdSendInput: "SendInput",
 	CmdSetArtifacts: "SetArtifacts", CmdCompleteTurn: "CompleteTurn", CmdFailTurn: "FailTurn",

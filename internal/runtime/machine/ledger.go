@@ -9,28 +9,26 @@ const RecBudgetRaised RecordKind = 38
 // CauseBudget means that a step was refused because the budget does not cover it (x_pawl.on_budget).
 const CauseBudget Cause = 5
 
-// MaxUnreportedUsage bounds the calls without reported usage that a run remembers; older ones count as
-// consumed in full.
+// MaxUnreportedUsage bounds the calls without reported usage that a run remembers. If there are more, the oldest calls count as fully
+// consumed.
 const MaxUnreportedUsage = 64
 
 type (
-	// Amount is what ledgers count; each part is 0 or more. ToolCalls are counted in leases only, as a limit
-	// for the run of an agent.
+	// Amount is a consumption or a limit. Each field is 0 or more. ToolCalls is used only in leases, as a limit for the run of an agent.
 	Amount struct{ Tokens, CostMicro, ToolCalls int64 }
-	// Account is the part of a run's budget that differs from the pack's.
+	// Account is the part of a run's budget that differs from the budget in its pack.
 	Account struct {
-		// Limit replaces the pack's max_tokens and max_cost_usd; 0 = no limit. Its ToolCalls come from a
-		// lease and lower the pack's max_tool_calls.
+		// Limit replaces the pack's max_tokens and max_cost_usd; 0 = no limit. Its ToolCalls come from a lease and lower the pack's
+		// max_tool_calls.
 		Limit Amount
-		// Leased means that the run spends from the account of the step that started it, at most Limit.
+		// Leased means that the run consumes the budget of the step that started it, at most Limit.
 		Leased bool
-		// WrappedUp means that x_pawl.on_budget was entered, so that the next refusal ends the run.
+		// WrappedUp means that the run has entered x_pawl.on_budget, so that the next refusal ends the run.
 		WrappedUp bool
-		// BudgetNoticeAdded means that the next request to a model must contain the notice of how little is
-		// left of Limit.
+		// BudgetNoticeAdded means that the next request to a model must contain the notice that says how little of Limit is left.
 		BudgetNoticeAdded bool
-		// Unreported are model calls with unknown consumption. They are reserved until it is reported or the
-		// run ends. At most [MaxUnreportedUsage], the oldest first.
+		// Unreported are model calls whose consumption is not known. Their bounds stay reserved until the consumption is reported or the run
+		// ends. The list has at most [MaxUnreportedUsage] calls, the oldest first.
 		Unreported []UnreportedUsage
 	}
 	// UnreportedUsage is one attempt of a model call, with the maximum that it may have consumed.

@@ -26,12 +26,12 @@ const (
 // Defaults of [Tool] and of Graph.MaxPendingSteps.
 const (
 	DefaultStepTimeout = 300 * time.Second
-	// DefaultDelegationTimeout is for tools that are agents: their runs are bounded by their own budgets and
-	// the remaining wall time.
+	// DefaultDelegationTimeout is the timeout of tools that are agents. Their runs are also bounded by their own budgets and by the
+	// remaining wall time.
 	DefaultDelegationTimeout = 24 * time.Hour
 	DefaultMaxPendingSteps   = 8
-	// DefaultTurnTokens is for a turn of an agent if its prompt sets no bound for an answer: one answer of
-	// 4096 tokens, and the same for the request.
+	// DefaultTurnTokens is the maximum consumption of one turn of an agent whose prompt does not bound its answers: one answer of 4096
+	// tokens, and the same for the request.
 	DefaultTurnTokens = 2 * 4096
 )
 

@@ -25,8 +25,8 @@ func (f Form) String() string {
 	return "unknown"
 }
 
-// FormOf returns the form for a media type; it ignores parameters and case. JSON for application/json and
-// +json, text for text/*, bytes for all others.
+// FormOf returns the form of the values of a media type: JSON for application/json and +json, text for text/*, and bytes for all others.
+// It ignores parameters and case.
 func FormOf(mediaType string) Form {
 	base, _, _ := strings.Cut(mediaType, ";")
 	base = strings.ToLower(strings.TrimSpace(base))
@@ -39,10 +39,9 @@ func FormOf(mediaType string) Form {
 	return FormBytes
 }
 
-// FoldArtifact returns the value that results from a list of writes, in order. For Replace it is the last
-// write; for Append one JSON array (a value that is not an array is one element), text joined by "\n", or the
-// other bytes concatenated. Without writes it returns nil. JSON values must be valid; their bytes are not
-// changed.
+// FoldArtifact returns the value that a list of writes produces, in order. For Replace this is the last write. For Append, JSON values
+// become one array (a value that is not an array becomes one element), texts are joined by "\n", and other bytes are concatenated.
+// Without writes it returns nil. JSON values must be valid; their bytes are not changed.
 func FoldArtifact(mediaType string, mode Mode, values [][]byte) []byte {
 	if len(values) == 0 {
 		return nil

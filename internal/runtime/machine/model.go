@@ -2,15 +2,15 @@ package machine
 
 import "time"
 
-// StepKind is the kind of a step; the numbers are stored, never renumber.
+// StepKind is the kind of a step. The numbers are stored, so they must never change.
 type StepKind uint8
 
 const (
-	// KindTool is a tool call; for a StepRequested with Delegation it is a call of an agent.
+	// KindTool is a tool call. In a StepRequested with Delegation it is a call of an agent.
 	KindTool StepKind = 0
 	// KindDelegation is a call of an agent.
 	KindDelegation StepKind = 2
-	// KindModel is a model call, made by the executor of the turn.
+	// KindModel is a model call, which the executor of the turn makes.
 	KindModel StepKind = 3
 )
 
@@ -24,7 +24,7 @@ const (
 // RecModelUpdated is the number of [ModelUpdated].
 const RecModelUpdated RecordKind = 33
 
-// MaxAnswerBytes bounds the size of a model's answer.
+// MaxAnswerBytes bounds the size of a model's answer, in bytes.
 const MaxAnswerBytes = 1 << 20
 
 type (
@@ -32,34 +32,33 @@ type (
 	RequestModel struct {
 		TurnSeq uint64
 		Attempt int
-		// Round is the round of the turn, from 1. Key, if set, replaces the key derived from it.
+		// Round is the number of the request in the turn, from 1. If Key is set, it replaces the key that is derived from Round.
 		Round int
 		Key   string
 		Model *ModelRequest
-		// IncludeRequired asks the host to add required messages that the request lacks.
+		// IncludeRequired makes the engine add required messages that the request does not contain.
 		IncludeRequired bool
 		// Bound is the maximum that the call may consume.
 		Bound Usage
-		// Assigned is the requesting execution; nil = a principal from outside.
+		// Assigned is the execution that makes the request; nil = a principal from outside makes it.
 		Assigned *Assignment
 	}
-	// AnswerModel reports the outcome of a model call. TurnSeq, TurnAttempt and Assigned are the reporting
-	// execution.
+	// AnswerModel reports the outcome of a model call. TurnSeq, TurnAttempt and Assigned identify the execution that reports it.
 	AnswerModel struct {
 		TurnSeq     uint64
 		TurnAttempt int
 		Step        uint32
 		Attempt     int
-		// Answer is nil if Error says why there is none.
+		// Answer is the answer of the model. It is nil if Error is set.
 		Answer *ModelAnswer
 		Error  Fault
-		// Final means that no further attempt can help; RetryAfter is the pause that the provider asks for.
+		// Final means that no further attempt is useful. RetryAfter is the pause that the provider requests.
 		Final      bool
 		RetryAfter time.Duration
 		Usage      Usage
 		Assigned   *Assignment
 	}
-	// UpdateModelCall stores the provider's id of a response that is in progress.
+	// UpdateModelCall stores the id that the provider gave to a response in progress.
 	UpdateModelCall struct {
 		TurnSeq     uint64
 		TurnAttempt int
@@ -73,9 +72,9 @@ type (
 		Step       uint32
 		Attempt    int
 		ResponseID string
-		// Usage is that of an attempt with an answer that came too late.
+		// Usage is the usage of an attempt whose answer came too late.
 		Usage Usage
-		// Changed means that a later execution requested a different call, with the digest Hash.
+		// Changed means that a later execution made a different request, whose digest is Hash.
 		Changed bool
 		Hash    [32]byte
 	}
@@ -87,32 +86,29 @@ func (UpdateModelCall) command() CommandKind { return CmdUpdateModelCall }
 func (*ModelUpdated) record() RecordKind     { return RecModelUpdated }
 
 type (
-	// ModelRequest is a request to a model. The host fills in the references to earlier texts, and the
-	// digests. A reader needs only the run's records to rebuild the full request.
+	// ModelRequest is a request to a model. The engine sets the references to earlier texts, and the digests. The full request can be built
+	// from the records of the run alone.
 	ModelRequest struct {
 		Model string
-		// PreviousStep is a MODEL step; its messages and answer come before this request's messages. Zero =
-		// none.
+		// PreviousStep is a MODEL step whose messages and answer precede the messages of this request. Zero = there is no such step.
 		PreviousStep StepRef
-		// System, Tools (JSON) and Parameters (JSON) are complete, whether copied from an earlier request or
-		// not.
+		// System, Tools (JSON) and Parameters (JSON) are always complete, also if they were copied from an earlier request.
 		System, Tools, Parameters ModelText
 		Messages                  []ModelMessage
-		// IncludedSeqs are the Steered and NoticeAdded records that were required and that the request
-		// contains.
+		// IncludedSeqs are the required Steered and NoticeAdded records that the request contains.
 		IncludedSeqs []uint64
-		// Thread is the digest of all messages, Hash that of the whole request.
+		// Thread is the digest of all messages. Hash is the digest of the whole request.
 		Thread, Hash [32]byte
 	}
-	// StepRef names a step, the record that requested it and the one that answered it.
+	// StepRef identifies a step, the record that requested it and the record that answered it.
 	StepRef struct {
 		Step            uint32
 		Request, Answer uint64
 	}
-	// ModelText is a text of a request; without a Hash there is no text.
+	// ModelText is a text of a request. If Hash is zero, the request has no such text.
 	ModelText struct {
 		Hash [32]byte
-		// Seq is the record that has a request with this text; 0 = it is in Text.
+		// Seq is the record with a request that contains this text; 0 = the text is in Text.
 		Seq  uint64
 		Text string
 	}
@@ -120,20 +116,20 @@ type (
 	ModelMessage struct {
 		Message      *Message
 		Conversation *ConversationRange
-		// Answer is that of a MODEL step.
+		// Answer is the MODEL step whose answer is the message.
 		Answer *StepRef
 		Result *ToolResult
 		// IncludedSeq is a Steered or NoticeAdded record; 0 = another field is set.
 		IncludedSeq uint64
 	}
-	// ConversationRange is Count messages, from the First (counted from 0), of the conversation in a state's
-	// message rows [From, Next).
+	// ConversationRange is a range of Count messages of the conversation in a state's message rows [From, Next). First is the index of the
+	// first message, counted from 0.
 	ConversationRange struct {
 		State        string
 		From, Next   uint64
 		First, Count int
 	}
-	// ToolResult is the answer of a tool step as the model gets it.
+	// ToolResult is the answer of a tool step, in the form in which the model gets it.
 	ToolResult struct {
 		AnsweredStep StepRef
 		CallID       string
@@ -142,59 +138,56 @@ type (
 	ModelAnswer struct {
 		Parts []Part
 		Calls []ModelCall
-		// Refusal is the model's text if it refused; Finish is the reason why the answer ended.
+		// Refusal is the text in which the model refused to answer. Finish is the reason why the answer ended.
 		Refusal, Finish string
 		Model           string
 		ResponseID      string
-		// Provider is the message in the format of the executor's library, JSON; ProviderName names the
-		// provider.
+		// Provider is the message as JSON in the format of the executor's library. ProviderName is the name of the provider.
 		Provider     []byte
 		ProviderName string
 	}
-	// ModelCall is one tool call in an answer. Broken is the model's text if its arguments are not a JSON
-	// object.
+	// ModelCall is one tool call in an answer. If the arguments that the model wrote are not a JSON object, Broken contains their text.
 	ModelCall struct{ ID, Name, Arguments, Broken string }
-	// CallRef identifies a tool call in the answer of a MODEL step; Index counts from 0.
+	// CallRef identifies a tool call in the answer of a MODEL step. Index counts from 0.
 	CallRef struct {
 		Step  uint32
 		Index int
 	}
 )
 
-// ModelStep has the additional data of a MODEL step. Most of it belongs to the pending attempt, so that
-// answered steps are small.
+// ModelStep is the additional data of a MODEL step. Most of it belongs to the pending attempt, so that an answered step needs little
+// space.
 type ModelStep struct {
-	// TurnAttempt and By are the execution that requested it last.
+	// TurnAttempt and By identify the execution that requested the step last.
 	TurnAttempt int
 	By          Assignment
-	// Failed counts the attempts that failed in that execution.
+	// Failed is the number of attempts that failed in that execution.
 	Failed int
-	// NotBefore is when the attempt may begin, Unix nanoseconds; 0 = at once.
+	// NotBefore is the time at which the attempt may begin, in Unix nanoseconds; 0 = at once.
 	NotBefore  int64
 	ResponseID string
-	// Tokens and CostMicro are the call's bound, Output the part of the tokens that the model may write.
+	// Tokens and CostMicro are the bound of the call. Output is the part of the tokens that the model may write.
 	Tokens, CostMicro, Output int64
-	// Bounded means that a budget of the run, or an account, limits the call, so that its maker must not
-	// request more.
+	// Bounded means that a budget of the run, or an account, limits the call, so that the executor must not request more from the model.
 	Bounded bool
-	// Price is the operator's price of the model at the time of the request, which applies to the call's
-	// usage; nil = the pack has a price, or there is none.
+	// Price is the operator's price of the model when the call was requested. It applies to the usage of the call. nil = the pack has a
+	// price, or there is no price.
 	Price *Price
 	// Calls is the number of tool calls in the answer.
 	Calls int
 	// Changed means that a different request was recorded for this step.
 	Changed bool
-	// Rejected means that the answer was rejected, and its round is requested again as another step.
+	// Rejected means that the executor rejected the answer, and its round is requested again as another step.
 	Rejected bool
 }
 
-// TextRef names the record that has a text of requests.
+// TextRef identifies the record that contains a text of requests.
 type TextRef struct {
 	Hash [32]byte
 	Seq  uint64
 }
 
-// MaxTextRefs bounds the texts that a run remembers; a text that was dropped is stored again.
+// MaxTextRefs bounds the texts that a run remembers. A text that is no longer remembered is stored again.
 const MaxTextRefs = 32
 
 // Kind returns the kind of the step.

@@ -1,19 +1,19 @@
 package machine
 
-// OutputPiece is a piece of the output of an open turn, visible before the turn is completed: a part of the
-// artifact ID.
+// OutputPiece is a piece of the output of an open turn, which callers can see before the turn is completed. It is a part of the artifact
+// ID.
 type OutputPiece struct {
-	// ID identifies the artifact among those of the run; required.
+	// ID identifies the artifact among the artifacts of the run. It is required.
 	ID string
-	// Name and Description are for people.
+	// Name and Description are for display.
 	Name        string
 	Description string
 	Parts       []Part
-	// Append adds the parts to the artifact; otherwise they replace its contents. A repeated execution begins
+	// Append adds the parts to the artifact. If it is false, the parts replace the contents of the artifact. A repeated execution begins
 	// with a replacement.
 	Append bool
-	// Last means that this execution adds no more to this artifact.
+	// Last means that this execution adds no further piece to this artifact.
 	Last bool
-	// Metadata is a compact JSON object or empty.
+	// Metadata is a compact JSON object, or empty.
 	Metadata []byte
 }

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Price is the price of a model's tokens: per million tokens in millionths of a US dollar, which is per token
-// in millionths of a micro-dollar.
+// Price is the price of a model's tokens, in millionths of a US dollar for a million tokens. This is the same as millionths of a
+// micro-dollar for one token.
 type Price struct {
 	Input  int64
 	Cached int64
@@ -20,9 +20,8 @@ type Price struct {
 // MaxPriceUSD bounds a price, in US dollars for a million tokens.
 const MaxPriceUSD = 1_000_000
 
-// Cost returns the cost of a usage in micro-dollars, rounded up, so that it is 0 only if the usage is free.
-// The figures of usage are 0 or more; a sum that overflows is the largest number. It uses the prices of the
-// pack and the operator, not the cost that the executor reports.
+// Cost returns the cost of a usage in micro-dollars, rounded up, so that it is 0 only if the usage is free. It uses this price, not the
+// cost that the executor reports. The figures of the usage must be 0 or more. A sum that overflows becomes the largest number.
 func (p Price) Cost(u Usage) int64 {
 	cached, reasoning := min(u.CachedTokens, u.InputTokens), min(u.ReasoningTokens, u.OutputTokens)
 	var high, low uint64
@@ -46,8 +45,8 @@ func (p Price) Cost(u Usage) int64 {
 	return int64(min(cost, math.MaxInt64))
 }
 
-// PriceUSD makes a price from US dollars per million tokens. The default of cached is input, that of
-// reasoning is output.
+// PriceUSD returns the price for amounts in US dollars for a million tokens. If cached is nil, the price of input applies; if reasoning
+// is nil, the price of output applies.
 func PriceUSD(input float64, cached *float64, output float64, reasoning *float64) Price {
 	p := Price{Input: MicroUSD(input), Output: MicroUSD(output)}
 	p.Cached, p.Reasoning = p.Input, p.Output
@@ -60,9 +59,8 @@ func PriceUSD(input float64, cached *float64, output float64, reasoning *float64
 	return p
 }
 
-// MicroUSD converts an amount of US dollars, 0 or more, to millionths, rounded up. It uses the shortest
-// decimal form: 2.007 is 2 007 000, although the nearest double is not exact. An amount that overflows is the
-// largest number.
+// MicroUSD converts an amount of US dollars, 0 or more, to millionths, rounded up. It uses the shortest decimal form of the number: 2.007
+// becomes 2 007 000, although the nearest double is not exact. An amount that overflows becomes the largest number.
 func MicroUSD(usd float64) int64 {
 	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(usd, 'g', -1, 64))
 	if !ok {

@@ -1,19 +1,18 @@
 package machine
 
-// Cause is why a Transition happened.
+// Cause is the reason why a Transition happened.
 type Cause uint8
 
 const (
 	CauseUnset Cause = iota
 	CauseEntry
 	CauseEvent
-	// CauseMaxVisits: at least one target was refused on the way.
+	// CauseMaxVisits means that at least one target was refused before the state was entered.
 	CauseMaxVisits
 	CauseTimeout
 )
 
-// Record is one immutable entry of a run's history. Seq is dense from 1 over
-// all kinds.
+// Record is one immutable entry of a run's history. Seq numbers the records of all kinds from 1, without gaps.
 type Record struct {
 	Seq       uint64
 	At        int64
@@ -21,13 +20,13 @@ type Record struct {
 	Body      Body
 }
 
-// Body is the kind of a Record and its fields; one of the types below.
+// Body is the content of a Record. Its type is the kind of the record: one of the types below.
 type Body interface{ record() RecordKind }
 
 // RecordKindOf returns the kind of a body.
 func RecordKindOf(b Body) RecordKind { return b.record() }
 
-// RecordKind numbers the kinds; the numbers are stored, never renumber.
+// RecordKind is the number of a kind of record. The numbers are stored, so they must never change.
 type RecordKind uint8
 
 const (
@@ -59,38 +58,38 @@ const (
 )
 
 type (
-	// Transition is one entry into a state; it opens the visit's first turn.
+	// Transition is one entry into a state. It opens the first turn of the visit.
 	Transition struct {
 		From, Event, To string
-		// Intended is the target of the event in the graph; it differs from To after a redirect.
+		// Intended is the target that the graph has for the event. It differs from To after a redirect.
 		Intended  string
 		Redirects []Redirect
-		// Visit is the number of this visit of To; Total the number of visits of all states.
+		// Visit is the number of this visit of To. Total is the number of visits of all states.
 		Visit, Total int
 		Cause        Cause
-		// Artifacts are those of the event, or of the completion that carried it.
+		// Artifacts are the writes of the event, or of the completion that contained the event.
 		Artifacts []ArtifactWrite
 		// Uncompensated are the effects that could not be undone before the transition.
 		Uncompensated []UncompensatedEffect
 	}
-	// InputReceived records SendInput. Queued means that it waits for the next turn.
+	// InputReceived records SendInput. Queued means that the input waits for the next turn.
 	InputReceived struct {
 		Parts     []Part
 		MessageID string
 		Queued    bool
 		Envelope  *Envelope
-		// Step is the delegation that gets the parts; 0 = the turn.
+		// Step is the delegation whose agent gets the parts; 0 = the next turn gets them.
 		Step uint32
-		// Scopes are those of the record's principal when it answered; empty without Step.
+		// Scopes are the scopes that the record's principal had when it answered. They are empty if Step is 0.
 		Scopes []string
 	}
-	// TurnOpened opens a further turn of the same visit; its seq is the turn's.
+	// TurnOpened opens a further turn of the same visit. The seq of this record is the number of the turn.
 	TurnOpened struct {
 		State string
-		// Inputs are the seqs of the InputReceived and Steered records that it answers.
+		// Inputs are the seqs of the InputReceived and Steered records that the turn answers.
 		Inputs []uint64
 	}
-	// TurnAssigned records a delivery of a turn, together with the turn's next record.
+	// TurnAssigned records a delivery of a turn. It is stored together with the next record of the turn.
 	TurnAssigned struct {
 		TurnSeq  uint64
 		Attempt  int
@@ -104,25 +103,25 @@ type (
 		Messages []Message
 		Usage    Usage
 		Event    string
-		// Artifacts are set only if the visit goes on. A write is stored once: with the Transition or Ended
-		// of the same input, if there is one.
+		// Artifacts are set only if the visit continues. A write is stored once: if the same input makes a Transition or an Ended record, that
+		// record contains it.
 		Artifacts []ArtifactWrite
 		Await     Awaiting
 		Reply     bool
 		// ConversationThrough is the MODEL step up to which the messages of the turn join the conversation.
 		ConversationThrough StepRef
 	}
-	// TurnFailed records a failed attempt. Next is the attempt that follows, 0 = none.
+	// TurnFailed records a failed attempt. Next is the attempt that follows; 0 = none.
 	TurnFailed struct {
 		TurnSeq   uint64
 		Attempt   int
 		Error     Fault
 		Retryable bool
 		Next      int
-		// NotBefore is when Next may start, Unix nanoseconds.
+		// NotBefore is the time at which Next may start, in Unix nanoseconds.
 		NotBefore int64
 		Usage     Usage
-		// Rejected is the MODEL step with the rejected answer; 0 = none.
+		// Rejected is the MODEL step whose answer was rejected; 0 = none.
 		Rejected uint32
 	}
 	// TurnAbandoned records that the visit was left while the turn was open.
@@ -135,10 +134,10 @@ type (
 	TurnSuspended struct {
 		TurnSeq uint64
 		Attempt int
-		// Pending are the steps that it waits for.
+		// Pending are the steps that the turn waits for.
 		Pending []uint32
 	}
-	// TurnReady records that a turn is offered again: its steps are all answered, or its backoff is over.
+	// TurnReady records that a turn is offered again, because all its steps are answered or its backoff is over.
 	TurnReady struct {
 		TurnSeq uint64
 		Attempt int
@@ -152,31 +151,30 @@ type (
 		Attempt int
 		Payload []byte
 		Reframe bool
-		// Deadline is Unix nanoseconds.
+		// Deadline is the deadline of the step, in Unix nanoseconds.
 		Deadline   int64
 		Delegation bool
-		// Kind is the kind of the step. Model is nil if an attempt repeats the request of the attempt before.
+		// Kind is the kind of the step. Model is nil if an attempt repeats the request of the previous attempt.
 		Kind  StepKind
 		Model *ModelRequest
 		Bound Usage
 		// Changed means that an earlier attempt of this MODEL step made a different request.
 		Changed bool
 		Call    *CallRef
-		// Hold means that the step waits for a decision until Deadline; nil = it does not.
+		// Hold means that the step waits for a decision until Deadline. It is nil if the step does not wait.
 		Hold *ApprovalHold
-		// About makes it a step of the sidecar's own; nil = a turn requested it.
+		// About is set if the sidecar itself requested the step. It identifies the step that this step is about; nil = a turn requested it.
 		About *About
-		// Policy is sent with a delegation: the tools that the agent's run may call; nil = no list.
+		// Policy restricts the tools that the agent's run may call. It is sent with a delegation; nil = no restriction.
 		Policy *ToolPolicy
 		// ByCaller means that the requesting caller makes the call itself; see [StepRequest].
 		ByCaller bool
-		// Local means that the delegation goes to an agent of this store, even if the operator's
-		// configuration changes later, and that the agent's run is counted separately in the accounts of this
-		// one.
+		// Local means that the delegation is sent to an agent of this store, even if the operator's configuration changes later. The agent's
+		// run is then counted separately in the accounts of this run.
 		Local bool
 	}
-	// StepResolved is an accepted answer. Next > 0 means that the attempt failed and the same step is issued
-	// again with that attempt, due by Deadline.
+	// StepResolved is an accepted answer to a step. If Next is greater than 0, the attempt failed, and the same step is issued again as
+	// attempt Next with the deadline Deadline.
 	StepResolved struct {
 		Step    uint32
 		Tool    string
@@ -184,21 +182,21 @@ type (
 		OK      bool
 		Result  []byte
 		Error   Fault
-		// Unknown means that the tool may have run.
+		// Unknown means that the tool may have been called.
 		Unknown   bool
 		Next      int
 		Deadline  int64
 		Worker    string
 		Artifacts []ArtifactWrite
-		// Usage is that of the attempt, settled into the run with this record (delegations, models).
+		// Usage is the usage of the attempt, which this record adds to the run (delegations, models).
 		Usage Usage
 		Kind  StepKind
-		// Answer is that of a MODEL step that is OK.
+		// Answer is the answer of a MODEL step with the status OK.
 		Answer *ModelAnswer
-		// NotBefore is when Next may begin, Unix nanoseconds; 0 = at once.
+		// NotBefore is the time at which Next may begin, in Unix nanoseconds; 0 = at once.
 		NotBefore int64
 	}
-	// StepRejected records a refused request; it never got a number.
+	// StepRejected records a refused request. The request got no step number.
 	StepRejected struct {
 		Key     string
 		Tool    string
@@ -206,14 +204,14 @@ type (
 		Denial  Denial
 		Kind    StepKind
 	}
-	// StepCancelled records that the visit was left or the run ended before the answer.
+	// StepCancelled records that a step was cancelled because the visit was left or the run ended before the answer.
 	StepCancelled struct {
 		Step uint32
 		Tool string
 		Why  string
 		Kind StepKind
-		// Usage is the amount counted as consumed, because no report will come; zero for calls that were not
-		// handed out, and for model calls.
+		// Usage is the amount that is counted as consumed, because no report will arrive. It is zero for model calls, and for calls that were
+		// never sent.
 		Usage Usage
 	}
 	// OutputWritten is a piece of the output of an open turn.
@@ -222,7 +220,7 @@ type (
 		Attempt int
 		Piece   OutputPiece
 	}
-	// StepDelegated records a change of a delegation under way.
+	// StepDelegated records a change of an active delegation.
 	StepDelegated struct {
 		Step     uint32
 		Tool     string
@@ -230,42 +228,42 @@ type (
 		Remote   Remote
 		Question []Part
 	}
-	// NoChange records an input with an id that was answered and made no other change. It keeps the id, so
-	// that a late repeat gets the same answer and has no effect.
+	// NoChange records an input that has an id and made no other change. It keeps the id, so that a late repeat gets the same answer and has
+	// no effect.
 	NoChange struct {
 		Command CommandKind
 		ID      string
 	}
-	// ArtifactsSet is a write without a transition.
+	// ArtifactsSet records writes of artifacts without a transition.
 	ArtifactsSet struct{ Artifacts []ArtifactWrite }
-	// Paused records that no more work is handed out.
+	// Paused records that the run was paused: no further work is sent.
 	Paused struct{ Note string }
-	// Resumed ends the pause.
+	// Resumed records that the pause ended.
 	Resumed struct{ Note string }
-	// Origin is seq 1 of a forked run. It represents everything that was copied: the open visit, its turn and
-	// answered steps, artifacts and messages.
+	// Origin is the first record of a forked run. It represents all copied data: the open visit, its turn and answered steps, artifacts and
+	// messages.
 	Origin struct {
 		RunID string
 		// Seq is the requested record of the source.
 		Seq uint64
-		// State is the source's state after the commit that holds the record.
+		// State is the state of the source after the commit that contains the record Seq.
 		State *State
-		// Artifacts are the values at the start of the fork.
+		// Artifacts are the values that the artifacts have at the start of the fork.
 		Artifacts     []ArtifactWrite
 		Conversations []ConversationCopy
-		// Steps are the bodies of the answered steps that were copied.
+		// Steps are the requests and answers of the copied steps.
 		Steps []TakenStep
 	}
-	// Ended is the last record of a run, except for usage of model calls that is reported later.
+	// Ended is the last record of a run. Only records of late usage of model calls can follow it.
 	Ended struct {
 		Status Status
 		Reason string
-		// Event was requested and not followed because of the bound that Reason names; Intended is its target
-		// state. "" = the run ended for another reason.
+		// Event is the event that was not followed because of the bound in Reason. Intended is its target state. "" = the run ended for another
+		// reason.
 		Event, Intended string
-		// Redirects are the refused states if no state could be entered.
+		// Redirects are the states that were refused, if no state could be entered.
 		Redirects []Redirect
-		// Artifacts were written by the input that ended the run without a Transition.
+		// Artifacts are the writes of the input that ended the run without a Transition.
 		Artifacts []ArtifactWrite
 		// Uncompensated are the effects that could not be undone before the end.
 		Uncompensated []UncompensatedEffect
@@ -294,6 +292,5 @@ func (*OutputWritten) record() RecordKind { return RecOutputWritten }
 func (*StepDelegated) record() RecordKind { return RecStepDelegated }
 func (*NoChange) record() RecordKind      { return RecNoChange }
 
-// Redirect is a refused target and the guard that refused it
-// ("max_visits:implement", "max_iterations:review.ChangesNeeded").
+// Redirect is a target that was refused, and the guard that refused it ("max_visits:implement", "max_iterations:review.ChangesNeeded").
 type Redirect struct{ State, Guard string }

@@ -11,18 +11,17 @@ import (
 type Filter struct {
 	// RunID selects the records of one run.
 	RunID string
-	// Pack is an id, id@version or digest.
+	// Pack selects a pack by its id, id@version or digest.
 	Pack string
-	// States selects records at which the run is in one of these states; for a Transition, the
-	// state after it.
+	// States selects records at which the run is in one of these states. A Transition counts for the state that it enters.
 	States []string
 	// Status selects records after which the run has one of these statuses.
 	Status []machine.Status
-	// Labels must all be set on the run.
+	// Labels selects runs that have all of these labels.
 	Labels []machine.Label
-	// Kinds are the kinds of records; empty = transitions and the end.
+	// Kinds are the selected kinds of records. If it is empty, transitions and the end of the run are selected.
 	Kinds []machine.RecordKind
-	// Parent is the run that delegated to the run of the record.
+	// Parent selects the runs that this run delegated to.
 	Parent string
 }
 
@@ -48,10 +47,10 @@ func (s kindSet) has(k machine.RecordKind) bool { return s&(1<<k) != 0 }
 // once reports whether each run has at most one record of these kinds.
 func (s kindSet) once() bool { return s&^(1<<machine.RecEnded|1<<machine.RecOrigin) == 0 }
 
-// ofRuns reports whether the filter selects by properties of runs, which never change.
+// ofRuns reports whether the filter selects by properties of runs that never change.
 func (f *Filter) ofRuns() bool { return f.Pack != "" || len(f.Labels) > 0 || f.Parent != "" }
 
-// ofMoments reports whether the filter selects by the state or status of the run at the record.
+// ofMoments reports whether the filter selects by the state or status that the run has at the record.
 func (f *Filter) ofMoments() bool { return len(f.States) > 0 || len(f.Status) > 0 }
 
 // matchesRun reports whether a run has the selected properties.
@@ -105,7 +104,7 @@ func (m moment) after(body machine.Body, g *machine.Graph) moment {
 	return m
 }
 
-// matches reports whether a record matches, without regard to the properties of its run.
+// matches reports whether a record matches. It does not check the properties of the run.
 func (f *Filter) matches(kinds kindSet, body machine.Body, m moment) bool {
 	return kinds.has(machine.RecordKindOf(body)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, m.state)) &&

@@ -9,7 +9,7 @@ import (
 type Followers struct {
 	// Streams is the number of open streams.
 	Streams int
-	// Lag is how many commits the slowest stream has not read yet.
+	// Lag is the number of commits that the slowest stream has not read yet.
 	Lag uint64
 }
 
@@ -19,7 +19,7 @@ func (r *Service) Followers(ctx context.Context) (Followers, error) {
 	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
 		tail, err := r.cfg.Store.Tail(ctx, ns)
 		if err != nil {
-			return Followers{}, fmt.Errorf("watch: tail of the journal: %w", err)
+			return Followers{}, fmt.Errorf("streams: tail of the journal: %w", err)
 		}
 		streams, slowest := r.hub.followers(ns)
 		out.Streams += streams
@@ -30,7 +30,7 @@ func (r *Service) Followers(ctx context.Context) (Followers, error) {
 	return out, nil
 }
 
-// followers returns the number of streams of a namespace and the position of the slowest.
+// followers returns the number of streams of a namespace, and the position of the slowest stream.
 func (h *hub) followers(ns uint32) (streams int, slowest uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

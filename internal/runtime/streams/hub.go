@@ -9,14 +9,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// maxGone bounds the deleted and erased runs that are remembered. The time between a commit and its
-// OnCommit is short, so few are enough.
+// maxGone bounds the deleted and erased runs that are remembered. They are needed only for the short time between a commit and its
+// OnCommit.
 const maxGone = 4096
 
-// Limits of wakes. All followers of a namespace are woken together, and at most once per interval;
-// the commits of the interval reach them as one page. The interval grows with the number of
-// followers, so that they make about 2 000 wakes a second at most. It is measured in real time and
-// not with the runtime's clock, because it only paces goroutines and no run depends on it.
+// Limits of wakes. All followers of a namespace are woken together, and at most once in an interval. They read the commits of the
+// interval as one page. The interval grows with the number of followers, so that there are at most about 2 000 wakes a second. It is
+// measured in real time and not with the runtime's clock, because it only paces goroutines and no run depends on it.
 const (
 	wakePerFollower = 500 * time.Microsecond
 	wakeSoonest     = 2 * time.Millisecond
@@ -42,8 +41,7 @@ type hub struct {
 	mu    sync.Mutex
 	feeds map[uint32]*namespaceFeed
 	runs  map[runtime.RunKey]map[*subscription]struct{}
-	// gone are the most recently deleted or erased runs. The OnCommit of their last commit may come
-	// later.
+	// gone are the runs that were deleted or erased most recently. The OnCommit of their last commit may still follow.
 	gone   *cache.LRU[runtime.RunKey, struct{}]
 	closed chan struct{}
 	once   sync.Once
@@ -53,8 +51,7 @@ type hub struct {
 type namespaceFeed struct {
 	recent *recentEntries
 	subs   map[*subscription]struct{}
-	// flushed is when the followers were last woken. pending reports whether the next wake is
-	// scheduled.
+	// flushed is the time at which the followers were last woken. pending reports whether the next wake is scheduled.
 	flushed time.Time
 	pending bool
 }
@@ -101,7 +98,7 @@ func (h *hub) subscribe(key runtime.RunKey) *subscription {
 	return sub
 }
 
-// unsubscribe ends a subscription. The last one of a namespace also removes the newest entries.
+// unsubscribe ends a subscription. The last subscription of a namespace also removes the newest entries from memory.
 func (h *hub) unsubscribe(sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,8 +168,7 @@ func (h *hub) wakeRun(key runtime.RunKey) {
 	}
 }
 
-// wakeFeed wakes the followers of a namespace now, or at the end of the interval if they were woken
-// in it.
+// wakeFeed wakes the followers of a namespace. If they were woken in the current interval, it wakes them at the end of the interval.
 func (h *hub) wakeFeed(sp *namespaceFeed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,7 +197,7 @@ func (sp *namespaceFeed) flush() {
 	}
 }
 
-// notify never blocks. If the channel already holds a token, no second one is needed.
+// notify wakes the watch. It never blocks: if the channel already contains a token, a second token is not needed.
 func (s *subscription) notify() {
 	select {
 	case s.wake <- struct{}{}:

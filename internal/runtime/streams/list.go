@@ -13,22 +13,22 @@ import (
 // ListRecordsRequest is the argument of [Service.ListTransitions].
 type ListRecordsRequest struct {
 	runtime.RunRef
-	// Kinds are the kinds of records; empty = transitions and the end.
+	// Kinds are the selected kinds of records. If it is empty, transitions and the end of the run are selected.
 	Kinds []machine.RecordKind
-	// AfterSeq is exclusive; a PageToken overrides it.
+	// AfterSeq is the record after which the list begins. A PageToken replaces it.
 	AfterSeq  uint64
 	PageToken string
 	// PageSize is at most 1 000; 0 = 100. A page of large records holds fewer.
 	PageSize int
-	// Snapshots adds the run as of each record, with the values of its artifacts.
+	// Snapshots adds to each record the run at that record, with the values of its artifacts.
 	Snapshots bool
 }
 
 // RecordPage is one page of records.
 type RecordPage struct {
 	Records []runtime.RecordRow
-	// NextPage is the token of the next page; "" if the run has no further record now. After a full
-	// page it is set even if no record follows.
+	// NextPage is the token of the next page. It is "" if the run has no further record now. After a full page it is set even if no record
+	// follows.
 	NextPage string
 }
 
@@ -66,11 +66,10 @@ func (r *Service) ListTransitions(ctx context.Context, req ListRecordsRequest) (
 	return collect(ctx, w, size)
 }
 
-// maxListBytes is the approximate size of the records of one page. The record that exceeds it is
-// the last one of the page.
+// maxListBytes is the approximate bound of the records of one page, in bytes. The record that exceeds it is the last record of the page.
 const maxListBytes = 2 << 20
 
-// collect reads one page from a watch that does not follow.
+// collect reads one page from a watch that does not wait for later records.
 func collect(ctx context.Context, w *Watch, size int) (RecordPage, error) {
 	var page RecordPage
 	held := int64(0)

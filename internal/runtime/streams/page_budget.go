@@ -14,15 +14,14 @@ var (
 	oneEntry  = machine.Page{Records: 1, Bytes: 1}
 )
 
-// pages is the memory budget that all watches share for pages that were read but not yet taken. A
-// watch that finds no budget left reads single entries. So slow readers make other readers use
-// smaller pages but never block them. Safe for concurrent use.
+// pages is the memory budget that all watches share for pages that were read but not yet delivered. A watch that gets no part of the
+// budget reads single entries. So slow readers reduce the pages of other readers but never block them. Safe for concurrent use.
 type pages struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// take reserves the bytes of a whole page, or returns 0.
+// take reserves the bytes of a whole page. It returns the reserved bytes, or 0 if the budget is used up.
 func (p *pages) take() int64 {
 	const want = 1 << 20
 	if p.used.Add(want) <= p.limit {
@@ -32,9 +31,10 @@ func (p *pages) take() int64 {
 	return 0
 }
 
+// give returns reserved bytes to the budget.
 func (p *pages) give(room int64) { p.used.Add(-room) }
 
-// mayRead releases the last page and returns the bounds of the next one.
+// mayRead releases the memory of the last page and returns the bounds of the next page.
 func (w *Watch) mayRead() machine.Page {
 	w.forget()
 	if w.pageBytes = w.r.pages.take(); w.pageBytes == 0 {
@@ -43,7 +43,7 @@ func (w *Watch) mayRead() machine.Page {
 	return watchPage
 }
 
-// forget releases the budget of the last page.
+// forget returns the memory of the last page to the shared budget.
 func (w *Watch) forget() {
 	w.r.pages.give(w.pageBytes)
 	w.pageBytes = 0

@@ -6,13 +6,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// tailSlots bounds the number of recent entries held; a power of two.
+// tailSlots bounds the number of recent entries in memory. It must be a power of two.
 const tailSlots = 4096
 
-// recentEntries is a ring of a namespace's newest entries by cursor, so that many followers cost
-// one read of the store. Commits arrive in any order. A reader gets only entries that follow its
-// cursor without a gap, and reads everything else from the store. It is not a cache.LRU, because
-// entries leave in order of their cursors and not of their use. Safe for concurrent use.
+// recentEntries is a ring of the newest entries of a namespace, by cursor, so that many followers do not read the same entries from the
+// store. Commits arrive in any order. A reader gets only entries that follow its cursor without a gap, and reads everything else from the
+// store. It is not a cache.LRU, because entries leave in order of their cursors and not of their use. Safe for concurrent use.
 type recentEntries struct {
 	mu     sync.Mutex
 	ring   [tailSlots]machine.Entry
@@ -62,8 +61,7 @@ func (t *recentEntries) dropThrough(cursor uint64) {
 	}
 }
 
-// forget empties the slots of a deleted run. A reader at an empty slot reads the store, where the
-// run is a gap.
+// forget removes the entries of a deleted run. A reader that finds an empty slot reads the store, where the deleted run leaves a gap.
 func (t *recentEntries) forget(run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,8 +73,8 @@ func (t *recentEntries) forget(run string) {
 	}
 }
 
-// after returns the entries that directly follow a cursor, within the bounds of page. It returns
-// none if the next entry is not held.
+// after returns the entries that directly follow a cursor, within the bounds of page. It returns no entries if the next entry is not in
+// memory.
 func (t *recentEntries) after(cursor uint64, page machine.Page) []machine.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxTracks bounds the runs that a watch remembers. It derives an evicted run from the journal
-// again.
+// maxTracks bounds the runs that a watch remembers. If a watch needs a run that it no longer remembers, it computes the data of the run
+// from the journal again.
 const maxTracks = 8192
 
 // recordFilter applies a [Filter] to entries in order, and gives each matching record the number of
@@ -24,18 +24,18 @@ type recordFilter struct {
 	snapshots bool
 	// statuses reports whether rows include the status of their run.
 	statuses bool
-	// tracks are the runs that were seen most recently.
+	// tracks are the runs that the watch read most recently.
 	tracks *cache.LRU[string, *track]
 }
 
-// track is what a watch knows about one run.
+// track is the data that a watch has of one run.
 type track struct {
-	// skip reports whether the run lacks the selected properties.
+	// skip reports whether the run does not have the selected properties.
 	skip bool
-	// seq is the last record examined; passed is the last record that matched.
+	// seq is the last record that was examined. passed is the last record that matched.
 	seq, passed uint64
 	now         moment
-	// graph is set only if a status or snapshots are needed; state, only for snapshots.
+	// graph is set only if a status or snapshots are needed. state is set only for snapshots.
 	graph *machine.Graph
 	state *machine.State
 }
@@ -47,16 +47,15 @@ func newRecordFilter(r *Service, ns uint32, want Filter, snapshots bool) *record
 	}
 }
 
-// entry returns the matching records of an entry, including records that the caller has already
-// received. After an error, the run is derived from the journal again.
+// entry returns the matching records of an entry, including records that the caller has already received. After an error, the data of the
+// run is computed from the journal again.
 func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]runtime.RecordRow, error) {
 	tr, err := f.track(ctx, entry)
 	if err != nil || tr.skip {
 		return nil, err
 	}
 	rows, err := f.take(ctx, tr, entry)
-	// An ended run has no further records. If it were remembered, each of many readers that are far
-	// behind would hold all runs that it has passed.
+	// An ended run has no further records. If it were remembered, each of many slow readers would hold all runs that it has read.
 	if err != nil || ends(entry) {
 		f.tracks.Remove(entry.RunID)
 	}
@@ -100,7 +99,7 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 	return rows, nil
 }
 
-// status returns the status of a run after an entry; 0 if rows include no status.
+// status returns the status of a run after an entry. It returns 0 if rows include no status.
 func (f *recordFilter) status(tr *track, entry *machine.Entry) machine.Status {
 	if !f.statuses {
 		return 0
@@ -120,7 +119,7 @@ func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.Stat
 	return &runtime.RunView{State: s, Artifacts: values}, nil
 }
 
-// track returns the track of the entry's run, as of the record before the entry.
+// track returns the track of the entry's run as it is before the entry.
 func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track, error) {
 	tr, ok := f.tracks.Get(entry.RunID)
 	if ok && (tr.skip || tr.seq+1 == entry.First) {
@@ -134,7 +133,7 @@ func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track,
 	return tr, nil
 }
 
-// prime derives a track for a run that the filter sees first at this entry.
+// prime computes a track for a run whose first entry in this watch is the given one.
 func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entry) error {
 	key := runtime.RunKey{Namespace: f.ns, ID: entry.RunID}
 	if f.want.ofRuns() || f.snapshots || f.statuses || len(f.want.Status) > 0 {
@@ -170,9 +169,8 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 	return f.lookBack(ctx, tr, key)
 }
 
-// retrace derives the state and status of a run at the track's record, and the last record that
-// matched. It goes back visit by visit. The last visit gives the state and status, and most often
-// the matching record as well.
+// retrace computes the state and status of a run at the record of its track, and the last record that matched. It reads the visits
+// backwards. The last visit gives the state and status, and usually also the matching record.
 func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKey) error {
 	for last := tr.seq; last > 0; {
 		first, err := f.visitStart(ctx, key, last)
@@ -194,13 +192,12 @@ func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKe
 	return nil
 }
 
-// visitStart returns the last record at or before seq that determines the state of the run by
-// itself; 1 if there is none.
+// visitStart returns the last record at or before seq that alone determines the state of the run. It returns 1 if there is none.
 func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq uint64) (uint64, error) {
 	for seq > 0 {
 		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
 		if err != nil {
-			return 0, fmt.Errorf("watch: read record %d of run %s: %w", seq, key.ID, err)
+			return 0, fmt.Errorf("streams: read record %d of run %s: %w", seq, key.ID, err)
 		}
 		for ; seq >= entry.First; seq-- {
 			switch entry.Records[seq-entry.First].Body.(type) {
@@ -212,18 +209,18 @@ func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq u
 	return 1, nil
 }
 
-// follow reads the records [first, last] of a run, where the first determines the state of the run.
-// It returns the moment after the last one, and the last of them that matched.
+// follow reads the records [first, last] of a run. The first record must determine the state of the run. It returns the moment after the
+// last record, and the last of these records that matched.
 func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime.RunKey, first, last uint64) (now moment, passed uint64, err error) {
 	for next := first; next <= last; {
 		page := history.Page
 		page.Records = int(min(uint64(page.Records), last-next+1))
 		entries, err := f.r.cfg.Store.Entries(ctx, key.Namespace, key.ID, next, page)
 		if err != nil {
-			return now, 0, fmt.Errorf("watch: read run %s from record %d: %w", key.ID, next, err)
+			return now, 0, fmt.Errorf("streams: read run %s from record %d: %w", key.ID, next, err)
 		}
 		if len(entries) == 0 {
-			return now, 0, fmt.Errorf("watch: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
+			return now, 0, fmt.Errorf("streams: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
 		}
 		for i := range entries {
 			for j := range entries[i].Records {
@@ -248,18 +245,18 @@ func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
 	}
 	result, err := history.ReplayEntry(tr.graph, tr.state, entry)
 	if err != nil {
-		return fmt.Errorf("watch: replay run %s: %w", entry.RunID, err)
+		return fmt.Errorf("streams: replay run %s: %w", entry.RunID, err)
 	}
 	tr.state = result.State
 	return nil
 }
 
-// lookBack finds the last record up to the track's record with a selected kind.
+// lookBack finds the last record with a selected kind, at or before the record of the track.
 func (f *recordFilter) lookBack(ctx context.Context, tr *track, key runtime.RunKey) error {
 	for seq := tr.seq; seq > 0; {
 		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
 		if err != nil {
-			return fmt.Errorf("watch: read record %d of run %s: %w", seq, key.ID, err)
+			return fmt.Errorf("streams: read record %d of run %s: %w", seq, key.ID, err)
 		}
 		for i := len(entry.Records) - 1; i >= 0; i-- {
 			if r := &entry.Records[i]; f.kinds.has(machine.RecordKindOf(r.Body)) {

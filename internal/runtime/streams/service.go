@@ -25,13 +25,11 @@ const (
 type Engine interface {
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// FindReadable resolves the address of a run that the caller may read.
+	// FindReadable returns the key of a run that the caller may read.
 	FindReadable(ref runtime.RunRef) (runtime.RunKey, error)
-	// Head returns the newest state of a run, never older than a record that the store has
-	// returned. Error: RUN_NOT_FOUND.
+	// Head returns the newest state of a run. It is never older than a record that the store has returned. Error: RUN_NOT_FOUND.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
-	// NamespaceNumbers returns the served namespaces; NamespaceName returns the name of one of
-	// them.
+	// NamespaceNumbers returns the numbers of the served namespaces. NamespaceName returns the name of a namespace.
 	NamespaceNumbers() []uint32
 	NamespaceName(number uint32) string
 }
@@ -40,10 +38,9 @@ type Engine interface {
 type Store interface {
 	// Entries returns a run's entries that hold records >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
-	// Entry returns the one entry that holds the record seq; [machine.ErrNoRecord].
+	// Entry returns the entry that contains the record seq. Error: [machine.ErrNoRecord].
 	Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error)
-	// Journal returns entries of all runs with cursor > after, in cursor order, and the cursor up
-	// to which it scanned.
+	// Journal returns entries of all runs with cursor > after, in cursor order. It also returns the cursor up to which it has read.
 	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
 	// Tail returns the newest cursor of a namespace; Epoch returns the id of the store.
 	Tail(ctx context.Context, ns uint32) (uint64, error)
@@ -54,13 +51,13 @@ type Store interface {
 type Readers interface {
 	// Resume returns the position of a consumer. known reports whether the consumer exists.
 	Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error)
-	// Enter makes a watch the current one of its consumer. A new consumer is stored.
+	// Enter makes a watch the current watch of its consumer. It stores a new consumer.
 	Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (Reading, error)
 }
 
-// Reading is the watch of a consumer. A consumer has one at a time.
+// Reading is the watch of a consumer. A consumer has one watch at a time.
 type Reading interface {
-	// Ended is closed when the watch has to end. Why then returns the reason.
+	// Ended is closed when the watch must end. Then Why returns the reason.
 	Ended() <-chan struct{}
 	Why() error
 	// Close records that the watch has ended.
@@ -70,16 +67,13 @@ type Reading interface {
 // Live gives access to progress that is not a record. It exists only in the memory of this process,
 // and watches of a run can include it.
 type Live interface {
-	// Output returns the next piece of a run's turn output after a position. It returns false if
-	// there is none yet.
+	// Output returns the piece of a run's turn output that follows a position. It returns false if there is no such piece yet.
 	Output(key runtime.RunKey, after render.OutputPosition) (render.OutputChunk, bool)
-	// AssignedTurn returns the turn of a run that was assigned and is not known to be over; 0 =
-	// none.
+	// AssignedTurn returns the number of the turn of a run that was assigned and is not known to be over; 0 = none.
 	AssignedTurn(key runtime.RunKey) uint64
 }
 
-// Config configures a [Service]. Numbers have a default for zero. Live is optional; all other
-// fields are required.
+// Config configures a [Service]. Live is optional. Numbers have a default, which zero selects. All other fields are required.
 type Config struct {
 	Engine   Engine
 	Store    Store
@@ -87,12 +81,12 @@ type Config struct {
 	Programs *packcache.Cache
 	Readers  Readers
 	Clock    runtime.Clock
-	// Live adds output and assignments to watches; nil = only records.
+	// Live adds output and assignments to watches. If it is nil, watches contain only records.
 	Live Live
-	// TailBytes bounds the recent entries held for followers, in bytes. Default 16 MiB.
+	// TailBytes bounds the recent entries in memory, in bytes. Default 16 MiB.
 	TailBytes int64
-	// Bytes bounds the pages that all watches together have read and not yet delivered, in bytes.
-	// Each watch may hold one more entry. Default 64 MiB.
+	// Bytes bounds the pages that all watches together have read and not yet delivered, in bytes. In addition each watch may hold one entry.
+	// Default 64 MiB.
 	Bytes int64
 	// Heartbeat is the longest time between two pages of a watch. Default 15 s.
 	Heartbeat time.Duration
@@ -130,7 +124,7 @@ func New(cfg Config) (*Service, error) {
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("watch: configuration: %w", err)
+		return nil, fmt.Errorf("streams: configuration: %w", err)
 	}
 	return &Service{cfg: cfg, hub: newHub(cfg.TailBytes), pages: &pages{limit: cfg.Bytes}}, nil
 }
@@ -139,8 +133,7 @@ func New(cfg Config) (*Service, error) {
 // the watches that wait.
 func (r *Service) OnCommit(c *runtime.Commit) { r.hub.OnCommit(c) }
 
-// Forget removes the held entries of a deleted run. Later readers find the gap that the store has
-// in its place.
+// Forget removes the entries of a deleted run from memory. Later readers find a gap in its place, as in the store.
 func (r *Service) Forget(key runtime.RunKey) { r.hub.forget(key) }
 
 // NotifyChanged wakes the watches of a run after a change that is not a record.
@@ -153,5 +146,5 @@ func (r *Service) NotifyChanged(key runtime.RunKey) {
 // End ends all watches.
 func (r *Service) End() { r.hub.close() }
 
-// figure converts a seq or position to the signed number of an error.
+// figure converts a seq or position to the signed number that an error contains.
 func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

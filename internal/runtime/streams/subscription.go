@@ -14,7 +14,7 @@ func (r *Service) WatchSubscription(ctx context.Context, sub *machine.Subscripti
 	call = runtime.Call{Principal: runtime.Principal{Subject: sub.Owner, Scopes: runtime.ScopeRunsRead}}
 	call.Namespace = r.cfg.Engine.NamespaceName(sub.Namespace)
 	if call.Namespace == "" {
-		return nil, call, fmt.Errorf("watch: the namespace of webhook %q is not configured", sub.ID)
+		return nil, call, fmt.Errorf("streams: the namespace of webhook %q is not configured", sub.ID)
 	}
 	cursor := runtime.Cursor{Epoch: r.cfg.Store.Epoch(), Position: sub.After, Index: sub.Index}
 	req := Request{

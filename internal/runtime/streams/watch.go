@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// ErrEnded ends a watch. A run that is followed has ended, or a watch that does not follow has
-// reached the end of the journal at its start.
+// ErrEnded ends a watch. It means that the followed run has ended, or that a watch that does not follow has reached the record that was
+// the newest when it began.
 var ErrEnded = errors.New("the watch has ended")
 
 // Request is the argument of [Service.Watch].
@@ -24,30 +24,28 @@ type Request struct {
 	Filter Filter
 	// AfterSeq resumes a watch of one run after this record.
 	AfterSeq uint64
-	// AfterCursor resumes after the cursor of a row or heartbeat; "" = from the start.
+	// AfterCursor resumes the watch after the cursor of a row or heartbeat; "" = from the start.
 	AfterCursor string
-	// FromNow begins after the newest record. The first page is then a heartbeat.
+	// FromNow makes the watch begin after the newest record. The first page is then a heartbeat.
 	FromNow bool
-	// Follow waits for records that are committed later.
+	// Follow makes the watch wait for records that are committed later.
 	Follow bool
 	// Snapshots adds to each row the run as it was after the row's commit.
 	Snapshots bool
-	// Statuses adds to each row the run's status after the row's commit; only for one run.
+	// Statuses adds to each row the status of the run after the row's commit. It is only for the watch of one run.
 	Statuses bool
-	// Output adds output of turns that workers are executing; only for a run that is followed.
-	// OutputAfter is the position up to which the caller has read it.
+	// Output adds the output of turns that workers are executing. It is only for the watch of one run that follows. OutputAfter is the
+	// position up to which the caller has already read the output.
 	Output      bool
 	OutputAfter render.OutputPosition
-	// Assignments adds a page when the open turn of a run was assigned, which no record shows; only
-	// for one run.
+	// Assignments adds a page when the open turn of the run was assigned, because no record shows this. It is only for the watch of one run.
 	Assignments bool
-	// Consumer is the consumer that watches all runs; "" = none. Without AfterCursor the watch
-	// begins after the consumer's acknowledged position. A newer watch of the same consumer ends
-	// the older.
+	// Consumer is the consumer that watches all runs; "" = none. Without AfterCursor the watch begins after the consumer's acknowledged
+	// position. A newer watch of the same consumer ends the older watch.
 	Consumer string
 }
 
-// Page is the result of [Watch.Next]: records, or a heartbeat.
+// Page is the result of [Watch.Next]. It contains records, output or an assignment, or it is a heartbeat.
 type Page struct {
 	Records []runtime.RecordRow
 	// Cursor is the position up to which the watch has read, including records that did not match.
@@ -56,42 +54,39 @@ type Page struct {
 	Heartbeat bool
 	// Output are pieces of turn output, if requested. A page with output has no records.
 	Output []render.OutputChunk
-	// AssignedTurn is the turn that was assigned, if requested; 0 = none. A page with it has no
-	// records.
+	// AssignedTurn is the turn that was assigned, if requested; 0 = none. A page with an assigned turn has no records.
 	AssignedTurn uint64
 }
 
-// Watch reads records in order, as fast as its caller takes them. Unread records stay in the store,
-// so a slow reader gets all of them late and blocks no other code. Not safe for concurrent use.
+// Watch reads records in order, as fast as its caller calls Next. Unread records stay in the store, so a slow caller gets all records
+// late and blocks no other code. Not safe for concurrent use.
 type Watch struct {
 	r      *Service
 	key    runtime.RunKey
 	follow bool
 	filter *recordFilter
-	// at is the position after the last record read. until is the end of a watch that does not
-	// follow: a position, or a seq of one run.
+	// at is the position after the last record that was read. until is the end of a watch that does not follow: a position, or a seq of one
+	// run.
 	at    runtime.Cursor
 	seq   uint64
 	until uint64
-	// sub is nil for a watch that does not follow.
+	// sub is the subscription of the watch. It is nil if the watch does not follow.
 	sub       *subscription
 	heartbeat <-chan time.Time
-	// lastPageAt is the clock's Elapsed at the last page.
+	// lastPageAt is the time of the last page, as the clock's Elapsed.
 	lastPageAt time.Duration
 	over       bool
-	// pageBytes is the shared budget that the last page occupies.
+	// pageBytes is the part of the shared budget that the last page uses, in bytes.
 	pageBytes int64
-	// greet reports whether the first page is a heartbeat with the start position.
+	// greet reports whether the first page must be a heartbeat with the start position.
 	greet bool
-	// output reports whether pages of turn output are requested. outputAfter is the position up to
-	// which they were read.
+	// output reports whether the caller requested turn output. outputAfter is the position up to which the output was read.
 	output      bool
 	outputAfter render.OutputPosition
-	// assignments reports whether assigned turns are requested. reportedTurn is the last one
-	// reported.
+	// assignments reports whether the caller requested assigned turns. reportedTurn is the last turn that was reported.
 	assignments  bool
 	reportedTurn uint64
-	// reading is the watch of the consumer; nil without one.
+	// reading is the reading of the watch's consumer. It is nil if the watch has no consumer.
 	reading Reading
 }
 
@@ -134,8 +129,7 @@ func (r *Service) Watch(ctx context.Context, req Request) (*Watch, error) {
 	return w, nil
 }
 
-// resume sets the start of a consumer's watch to its acknowledged position, unless the request has
-// a cursor.
+// resume makes a consumer's watch start at its acknowledged position. If the request has a cursor, the cursor applies instead.
 func (r *Service) resume(ctx context.Context, ns uint32, req *Request) (known bool, err error) {
 	at, known, err := r.cfg.Readers.Resume(ctx, ns, req.Consumer, req.Principal.Name())
 	if err != nil || !known {
@@ -160,12 +154,12 @@ func (w *Watch) Close() {
 	}
 }
 
-// begin determines the start of the watch and, without follow, its end.
+// begin determines the start of the watch. For a watch that does not follow it also determines the end.
 func (w *Watch) begin(ctx context.Context, req *Request) error {
 	w.at.Epoch = w.r.cfg.Store.Epoch()
 	tail, err := w.r.cfg.Store.Tail(ctx, w.key.Namespace)
 	if err != nil {
-		return fmt.Errorf("watch: tail of the journal: %w", err)
+		return fmt.Errorf("streams: tail of the journal: %w", err)
 	}
 	if req.AfterCursor != "" {
 		if w.at, err = validate.ParseCursor(req.AfterCursor); err != nil {
@@ -206,8 +200,7 @@ func (w *Watch) beginRun(ctx context.Context, req *Request) error {
 	return err
 }
 
-// seqBehind finds the run's last record at or before the cursor by binary search, because cursors
-// increase with seqs.
+// seqBehind returns the last record of the run at or before the cursor. It uses binary search, because cursors increase with seqs.
 func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 	var failed error
 	n := sort.Search(int(last), func(i int) bool {
@@ -220,13 +213,13 @@ func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 			entry.Cursor == w.at.Position && uint64(i)+1-entry.First > uint64(w.at.Index)
 	})
 	if failed != nil {
-		return 0, fmt.Errorf("watch: read run %s: %w", w.key.ID, failed)
+		return 0, fmt.Errorf("streams: read run %s: %w", w.key.ID, failed)
 	}
 	return uint64(n), nil
 }
 
-// Next waits for the next page of records, or for a heartbeat after Config.Heartbeat without a
-// page. The previous page counts as taken, and its memory is released.
+// Next waits for the next page. If there is none for Config.Heartbeat, it returns a heartbeat. Next releases the memory of the previous
+// page.
 //
 // Errors: [ErrEnded] ends the watch. CONSUMER_REPLACED and CONSUMER_NOT_FOUND end the watch of a
 // consumer. All other errors come from ctx or the store, and Next may be called again.
@@ -244,7 +237,7 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 		if err != nil {
 			return Page{}, err
 		}
-		// Output that arrived before the entries comes first. The entries are read again later.
+		// This output arrived before the entries, so it is delivered first. The entries are read again later.
 		if chunks := w.chunks(); len(chunks) > 0 {
 			return Page{Output: chunks, Cursor: w.at}, nil
 		}
@@ -272,10 +265,10 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 	}
 }
 
-// maxChunks bounds the pieces of output of one page.
+// maxChunks bounds the pieces of output in one page.
 const maxChunks = 16
 
-// chunks returns the pieces of output that come before the next record.
+// chunks returns the pieces of output that precede the next record.
 func (w *Watch) chunks() []render.OutputChunk {
 	var chunks []render.OutputChunk
 	for len(chunks) < maxChunks {
@@ -289,8 +282,7 @@ func (w *Watch) chunks() []render.OutputChunk {
 	return chunks
 }
 
-// chunk returns the next piece of output. It returns false if there is none or a record comes
-// first.
+// chunk returns the next piece of output. It returns false if there is no piece, or if a record precedes it.
 func (w *Watch) chunk() (chunk render.OutputChunk, ok bool) {
 	if !w.output || w.key.ID == "" || w.r.cfg.Live == nil {
 		return chunk, false
@@ -299,8 +291,8 @@ func (w *Watch) chunk() (chunk render.OutputChunk, ok bool) {
 	return chunk, ok && (chunk.Behind <= w.seq || w.over)
 }
 
-// newlyAssignedTurn returns a turn that was assigned since the last call and that the watch has
-// already read the opening of; 0 = none.
+// newlyAssignedTurn returns the turn that was assigned since the last call; 0 = none. It returns a turn only after the watch has read the
+// record that opened it.
 func (w *Watch) newlyAssignedTurn() uint64 {
 	if !w.assignments || w.key.ID == "" || w.r.cfg.Live == nil {
 		return 0
@@ -322,7 +314,7 @@ func (w *Watch) silent() bool {
 	return w.follow && w.r.cfg.Clock.Elapsed()-w.lastPageAt >= w.r.cfg.Heartbeat
 }
 
-// read returns the entries after the watch's position; none if it has caught up.
+// read returns the entries after the position of the watch. It returns no entries if the watch has read all of them.
 func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 	if w.over {
 		return nil, nil
@@ -349,7 +341,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 	}
 	entries, scanned, err := w.r.cfg.Store.Journal(ctx, w.key.Namespace, after, page)
 	if err != nil {
-		return nil, fmt.Errorf("watch: read the journal after %d: %w", after, err)
+		return nil, fmt.Errorf("streams: read the journal after %d: %w", after, err)
 	}
 	if len(entries) == 0 {
 		w.over = !w.follow
@@ -372,20 +364,20 @@ func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
 	}
 	entries, err := w.r.cfg.Store.Entries(ctx, w.key.Namespace, w.key.ID, w.seq+1, w.mayRead())
 	if err != nil {
-		return nil, fmt.Errorf("watch: read run %s from record %d: %w", w.key.ID, w.seq+1, err)
+		return nil, fmt.Errorf("streams: read run %s from record %d: %w", w.key.ID, w.seq+1, err)
 	}
 	return entries, nil
 }
 
-// rows converts entries to the matching records and moves the watch after them. If an error comes
-// after some records, rows returns the records, and the error occurs again in the next call.
+// rows returns the matching records of entries and moves the watch to the position after them. If an error occurs after some records,
+// rows returns these records, and the error occurs again in the next call.
 func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.RecordRow, error) {
 	var rows []runtime.RecordRow
 	held := int64(0)
 	for i := range entries {
 		entry := &entries[i]
 		if len(rows) > 0 && held >= w.pageBytes || i > 0 && w.interrupted() {
-			break // The rest is read again.
+			break // the remaining entries are read again
 		}
 		if w.key.ID == "" && !w.follow && entry.Cursor > w.until {
 			w.over = true
@@ -393,11 +385,11 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 		}
 		seen, err := w.filter.entry(ctx, entry)
 		if w.key.ID == "" && machine.IsDeleted(err) {
-			// The run was deleted after the entry was read. It is a gap now.
+			// The run was deleted after its entry was read. Now it is a gap.
 			seen, err = nil, nil
 		}
 		if machine.IsErased(err) && !entry.Erased {
-			break // The run was erased after the entry was read. The entry is read again.
+			break // the run was erased after its entry was read, so the entry is read again
 		}
 		if err != nil && len(rows) > 0 {
 			return rows, nil
@@ -417,13 +409,13 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 	return rows, nil
 }
 
-// interrupted reports whether a piece of output comes before the next entry.
+// interrupted reports whether a piece of output precedes the next entry.
 func (w *Watch) interrupted() bool {
 	_, now := w.chunk()
 	return now
 }
 
-// behind reports whether the record comes after the position at which the watch was resumed.
+// behind reports whether the record follows the position at which the watch was resumed.
 func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
 	if w.key.ID != "" {
 		return seq > w.seq && (w.follow || seq <= w.until)
@@ -431,7 +423,7 @@ func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
 	return entry.Cursor != w.at.Position || seq-entry.First > uint64(w.at.Index)
 }
 
-// wait blocks until a commit, the next heartbeat or the end of ctx.
+// wait blocks until the next commit or heartbeat, or until ctx ends.
 func (w *Watch) wait(ctx context.Context) error {
 	w.forget()
 	if w.heartbeat == nil {
@@ -451,8 +443,7 @@ func (w *Watch) wait(ctx context.Context) error {
 	return nil
 }
 
-// consumed returns a channel that is closed when the watch of a consumer has to end; nil for
-// others.
+// consumed returns a channel that is closed when the watch of a consumer must end. It returns nil for a watch without a consumer.
 func (w *Watch) consumed() <-chan struct{} {
 	if w.reading == nil {
 		return nil
@@ -460,7 +451,7 @@ func (w *Watch) consumed() <-chan struct{} {
 	return w.reading.Ended()
 }
 
-// replaced returns the reason why the watch of a consumer has to end, or nil.
+// replaced returns the reason why the watch of a consumer must end, or nil.
 func (w *Watch) replaced() error {
 	select {
 	case <-w.consumed():

@@ -133,10 +133,10 @@ func (r *Service) path(ctx context.Context, key runtime.RunKey, last uint64, dep
 	for next := uint64(1); next <= last; {
 		entries, err := r.cfg.Store.Entries(ctx, key.Namespace, key.ID, next, history.Page)
 		if err != nil {
-			return nil, fmt.Errorf("travel: read run %s from record %d: %w", key.ID, next, err)
+			return nil, fmt.Errorf("timetravel: read run %s from record %d: %w", key.ID, next, err)
 		}
 		if len(entries) == 0 {
-			return nil, fmt.Errorf("travel: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
+			return nil, fmt.Errorf("timetravel: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
 		}
 		for i := range entries {
 			if err := entries[i].CheckNotErased(); err != nil {

@@ -82,7 +82,7 @@ func diffArtifact(a, b *history.Artifact) (ArtifactChange, error) {
 	case machine.FormJSON:
 		change.JSON, change.Truncated, err = diffJSON(a.Value, b.Value)
 		if err != nil {
-			err = fmt.Errorf("travel: compare artifact %q: %w", a.Name, err)
+			err = fmt.Errorf("timetravel: compare artifact %q: %w", a.Name, err)
 		}
 	case machine.FormText:
 		change.Text, change.Truncated = diffText(a.Name, string(a.Value), string(b.Value))

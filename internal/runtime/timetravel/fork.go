@@ -218,7 +218,7 @@ func (r *Service) forkVariables(ctx context.Context, source runtime.RunKey, prog
 	}
 	values, err := strictjson.Object(raw)
 	if err != nil {
-		return nil, fmt.Errorf("travel: variables of run %s: %w", source.ID, err)
+		return nil, fmt.Errorf("timetravel: variables of run %s: %w", source.ID, err)
 	}
 	if digest != prog.Graph.Digest {
 		known, err := prog.Pack.Variables(entry)
@@ -240,7 +240,7 @@ func (r *Service) forkVariables(ctx context.Context, source runtime.RunKey, prog
 	maps.Copy(values, over)
 	merged, err := json.Marshal(values)
 	if err != nil {
-		return nil, fmt.Errorf("travel: variables of run %s: %w", source.ID, err)
+		return nil, fmt.Errorf("timetravel: variables of run %s: %w", source.ID, err)
 	}
 	return validate.Variables(prog, entry, merged)
 }

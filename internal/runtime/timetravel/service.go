@@ -58,7 +58,7 @@ type Service struct{ cfg Config }
 // New checks the configuration and starts no goroutine.
 func New(cfg Config) (*Service, error) {
 	if cfg.Engine == nil || cfg.Store == nil || cfg.Past == nil || cfg.Programs == nil || cfg.Terms == nil || cfg.Clock == nil {
-		return nil, errors.New("travel: configuration: all but Archive is required")
+		return nil, errors.New("timetravel: configuration: all but Archive is required")
 	}
 	return &Service{cfg: cfg}, nil
 }

@@ -11,28 +11,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// crash is what the power cut did.
+// crash is the report about the simulated power cut.
 type crash struct {
-	// PID was killed; NewPID serves since, ready after RestartMS.
+	// PID is the process that was killed. NewPID is the process that serves since then. It was ready after RestartMS milliseconds.
 	PID       int   `json:"pid"`
 	NewPID    int   `json:"new_pid"`
 	RestartMS int64 `json:"restart_ms"`
-	// Seq and ToolCalls as they were before and are after.
+	// Seq and ToolCalls are figures of the run. They are the same before and after the crash.
 	Seq       uint64 `json:"seq"`
 	ToolCalls int32  `json:"tool_calls"`
-	// Records before the crash, byte for byte as they are after it.
+	// Records is the number of records before the crash. After the crash they are byte for byte the same.
 	Records int `json:"records"`
 }
 
-// snapshot is everything that a crash must not change.
+// snapshot is the state of the run that a crash must not change.
 type snapshot struct {
 	run     *pawlv1.Run
 	content []byte
 	records int
 }
 
-// crashAndRestart kills the sidecar between a step's answer and the turn's event,
-// starts it again and compares the run before and after.
+// crashAndRestart kills the sidecar between the answer of a step and the event of the turn, and starts it again. It returns an error if
+// the run has changed.
 func (d *demo) crashAndRestart(ctx context.Context) error {
 	before, err := d.snapshot(ctx)
 	if err != nil {

@@ -15,24 +15,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Options of a demo.
+// Options are the settings of the demo.
 type Options struct {
-	// Binary is the sidecar to run. Required.
+	// Binary is the path of the sidecar's executable. Required.
 	Binary string
-	// Dir keeps data and workspace; "" = a temporary directory, deleted at the end
-	// unless Keep.
+	// Dir is the directory for data and workspace. If it is "", the demo uses a temporary directory and deletes it at the end, except with
+	// Keep.
 	Dir  string
 	Keep bool
-	// Store is a database that has the store; the zero value: Dir has it.
+	// Store is the database for the store. If it is zero, the store is in Dir.
 	Store dsn.URL
 	// Printer receives the output of the demo.
 	Printer *output.Printer
 }
 
-// timeout bounds a demo.
+// timeout bounds the duration of the demo.
 const timeout = 3 * time.Minute
 
-// Run runs the demo. Any difference from what the run must be is an error.
+// Run runs the demo. It returns an error if the run differs in any way from the expected run.
 func Run(ctx context.Context, o Options) (err error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return output.Usage(fmt.Errorf("the demo runs go test: %w", err))
@@ -55,18 +55,18 @@ func Run(ctx context.Context, o Options) (err error) {
 	return d.play(ctx)
 }
 
-// demo is one demo under way.
+// demo is a demo in progress.
 type demo struct {
 	Options
 	pack string
-	// schema is that of a database.
+	// schema is the schema of the database that the demo uses.
 	schema  string
 	model   *model
 	tools   *tools
 	process *process
 	runID   string
 	crash   crash
-	// restored counts steps that were answered from the journal.
+	// restored counts the steps whose answers came from the journal.
 	restored int
 }
 
@@ -91,7 +91,7 @@ func prepare(o Options) (*demo, error) {
 	return d, nil
 }
 
-// close ends what is still running.
+// close ends the processes that still run.
 func (d *demo) close() error {
 	errs := []error{d.tools.workspace.Close()}
 	if d.process != nil {
@@ -100,14 +100,14 @@ func (d *demo) close() error {
 	return errors.Join(errs...)
 }
 
-// printLine prints a line of the story.
+// printLine prints one line of the output, with a label.
 func (d *demo) printLine(label, format string, args ...any) {
 	if !d.Printer.JSON {
 		d.Printer.Printf("%s %s\n", d.Printer.Bold(fmt.Sprintf("%-14s", label)), fmt.Sprintf(format, args...))
 	}
 }
 
-// play tells the story from start to end.
+// play runs the demo from start to end.
 func (d *demo) play(ctx context.Context) error {
 	d.introduce()
 	if err := d.start(); err != nil {
@@ -151,7 +151,7 @@ func (d *demo) place() []string {
 	return []string{"--store", d.Store.Secret(), "--store-schema", d.schema}
 }
 
-// serving returns the flags of the sidecar that serves the store.
+// serving returns the flags with which `pawl serve` serves the store.
 func (d *demo) serving() []string {
 	if d.Store.IsZero() {
 		return d.place()

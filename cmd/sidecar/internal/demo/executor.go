@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/script"
 )
 
-// errPowerCut is what a plan returns to stop the executor in the middle of a turn.
+// errPowerCut is the error with which a plan stops the executor in the middle of a turn.
 var errPowerCut = errors.New("power cut")
 
 // executor executes one run: it fetches each turn, gets the recorded model's answer, runs the tools of
@@ -21,14 +21,13 @@ type executor struct {
 	model     *model
 	tools     *tools
 	printLine func(label, format string, args ...any)
-	// answered is called after every step that this executor executed; an error
-	// stops it there.
+	// answered is called after every step that this executor executed. If it returns an error, the executor stops there.
 	answered func(*pawlv1.GetTurnResponse) error
-	// replayed counts steps whose answers came from the journal.
+	// replayed counts the steps whose answers came from the journal.
 	replayed int
 }
 
-// run goes on until the run has ended.
+// run executes turns until the run has ended.
 func (e *executor) run(ctx context.Context, runID string) error {
 	for {
 		turn, err := e.runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: runID})
@@ -86,7 +85,7 @@ func eventText(event string) string {
 	return "says " + event
 }
 
-// place names a visit.
+// place returns the state and number of a visit as text.
 func place(ref *pawlv1.TurnRef) string { return fmt.Sprintf("%s (%d)", ref.GetState(), ref.GetVisit()) }
 
 // steps runs the tool calls of a turn and returns their results. A call that was
@@ -155,7 +154,7 @@ func (e *executor) execute(ctx context.Context, turn *pawlv1.GetTurnResponse, st
 	return result, nil
 }
 
-// summary is a tool's result in a few words.
+// summary describes the result of a tool in a few words.
 func summary(tool string, result []byte) string {
 	var w written
 	var r TestReport
@@ -170,8 +169,7 @@ func summary(tool string, result []byte) string {
 
 func short(hash string) string { return hash[:min(7, len(hash))] }
 
-// promptKnows checks that the prompt of a coder's second visit was rendered with
-// the artifacts of the first.
+// promptKnows returns an error if the prompt of the coder's second visit does not contain the artifacts of the first visit.
 func promptKnows(turn *pawlv1.GetTurnResponse) error {
 	ref := turn.GetTurn()
 	if ref.GetState() == "implement" && ref.GetVisit() > 1 && !strings.Contains(turn.GetSystemPrompt(), `"passed":`) {
@@ -180,8 +178,8 @@ func promptKnows(turn *pawlv1.GetTurnResponse) error {
 	return nil
 }
 
-// produced are the artifacts of a turn: what the model wrote, and what the tools
-// made. The model's claim about the tests has to be what the tests said.
+// produced returns the artifacts of a turn: those that the model wrote and those that the tools made. What the model says about the tests
+// must agree with the result of the tests.
 func produced(answer *script.Answer, results [][]byte) ([]*pawlv1.ArtifactWrite, error) {
 	var out []*pawlv1.ArtifactWrite
 	if text, ok := answer.Artifacts["change_summary"].(string); ok {
@@ -211,7 +209,7 @@ func textArtifact(name, text string) *pawlv1.ArtifactWrite {
 	return &pawlv1.ArtifactWrite{Name: name, Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: text}}}
 }
 
-// agrees compares the recorded model's event with the real test result.
+// agrees returns an error if the recorded event of the model does not agree with the real test result.
 func agrees(event string, result []byte) error {
 	var r TestReport
 	if err := json.Unmarshal(result, &r); err != nil {

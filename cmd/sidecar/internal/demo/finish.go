@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// What is recorded and what is real.
+// Texts that say what is recorded and what is real in the demo.
 var (
 	recordedParts = []string{"the model's answers (text, tool calls, events)"}
 	realParts     = []string{
@@ -26,7 +26,7 @@ var (
 	}
 )
 
-// columns are the artifacts of RFC 0009's trace.
+// columns are the artifacts in the trace of RFC 0009.
 var columns = []string{"commit_sha", "test_report"}
 
 func (d *demo) introduce() {
@@ -43,8 +43,7 @@ func (d *demo) introduce() {
 	d.Printer.Printf("\n")
 }
 
-// finish checks the run's end, stops the sidecar, has its data checked and
-// prints the trace.
+// finish checks the end of the run, stops the sidecar, checks its data and prints the trace.
 func (d *demo) finish(ctx context.Context) error {
 	got, err := d.runs().GetRun(ctx, &pawlv1.GetRunRequest{RunId: d.runID, IncludeArtifacts: true})
 	if err != nil {
@@ -72,7 +71,7 @@ func (d *demo) finish(ctx context.Context) error {
 	return nil
 }
 
-// expected are the events of the run and what the tests said when each was taken.
+// expected are the events of the run, each with the test result at that time.
 var expected = []string{
 	" plan -",
 	"PlanReady implement -",
@@ -83,7 +82,7 @@ var expected = []string{
 	"Approved done 5/5",
 }
 
-// judge compares the run with what it has to be.
+// judge returns an error if the run differs from the expected run.
 func (d *demo) judge(run *pawlv1.Run, records []*pawlv1.Record) error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
@@ -103,8 +102,7 @@ func (d *demo) judge(run *pawlv1.Run, records []*pawlv1.Record) error {
 	return errors.Join(faults...)
 }
 
-// history reads events, targets and test results from the transitions, and the
-// commits in order.
+// history returns, from the transitions, the events with their targets and test results, and the commits, in order.
 func history(records []*pawlv1.Record) (events, commits []string) {
 	tests := "-"
 	for _, r := range records {
@@ -133,7 +131,7 @@ func writesOf(r *pawlv1.Record) []*pawlv1.ArtifactWrite {
 	return append(slices.Clone(r.GetTurnCompleted().GetArtifactsWritten()), r.GetTransition().GetArtifactsWritten()...)
 }
 
-// checkData proves every invariant of the store that the demo leaves.
+// checkData checks every invariant of the store after the demo.
 func (d *demo) checkData(ctx context.Context) error {
 	out, err := checkStore(ctx, d.Binary, d.place())
 	if err == nil {
@@ -142,7 +140,7 @@ func (d *demo) checkData(ctx context.Context) error {
 	return err
 }
 
-// checkStore runs `pawl check` on a store and returns what it printed.
+// checkStore runs `pawl check` on a store and returns its output.
 func checkStore(ctx context.Context, binary string, place []string) (string, error) {
 	cmd := exec.CommandContext(ctx, binary, append([]string{"check"}, place...)...)
 	cmd.Args[0] = "pawl"

@@ -35,8 +35,8 @@ type testEvent struct {
 	Action, Test, Output string
 }
 
-// RunTests runs `go test` on a relative package path of the workspace. It needs
-// no network. Failing tests are a report; a module that does not build is an error.
+// RunTests runs `go test` on a package of the workspace, given by its relative path. It needs no network. Failing tests are part of the
+// report. A module that does not compile is an error.
 func (w *Workspace) RunTests(ctx context.Context, pkg string) (TestReport, error) {
 	if err := localPackage(pkg); err != nil {
 		return TestReport{}, err
@@ -61,7 +61,7 @@ func (w *Workspace) RunTests(ctx context.Context, pkg string) (TestReport, error
 	return report, nil
 }
 
-// localPackage keeps a tool argument from being a flag or a path outside.
+// localPackage refuses a tool argument that is a flag or a path outside the workspace.
 func localPackage(pkg string) error {
 	clean := path.Clean(strings.TrimSuffix(pkg, "/..."))
 	if !strings.HasPrefix(pkg, "./") || clean == ".." || strings.HasPrefix(clean, "../") {

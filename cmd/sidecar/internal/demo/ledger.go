@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Ledger is the file that stands for the bank of the refund demo: one line of JSON for each
-// payment that was made. It removes no duplicates, so a payment that is made twice is seen.
+// Ledger is the file that represents the bank in the refund demo. It has one line of JSON for each payment. It does not remove
+// duplicates, so that a payment that is made twice is visible.
 type Ledger struct{ Path string }
 
 // Payment is one line of a ledger.
@@ -37,8 +37,7 @@ func (l Ledger) Pay(p Payment) error {
 	return file.Sync()
 }
 
-// Payments returns all payments in the order in which they were made. A file that does not exist
-// has none.
+// Payments returns all payments in the order in which they were made. If the file does not exist, it returns none.
 func (l Ledger) Payments() ([]Payment, error) {
 	content, err := os.ReadFile(l.Path)
 	if err != nil && !os.IsNotExist(err) {

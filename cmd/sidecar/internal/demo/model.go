@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/script"
 )
 
-// model is the recorded model: the answers of each prompt by visit.
+// model is the recorded model. It has the answers of each prompt by visit.
 type model struct{ file *script.File }
 
 func loadModel() (*model, error) {
@@ -21,8 +21,8 @@ func loadModel() (*model, error) {
 	return &model{file}, nil
 }
 
-// answer returns the recorded answer for a visit of a state. Visits count from 1. It has no other input,
-// so a new executor continues where an old one stopped.
+// answer returns the recorded answer for a visit of a state. Visits count from 1. The answer depends on nothing else, so that a new
+// executor continues where the previous one stopped.
 func (m *model) answer(state string, visit int32) (*script.Answer, error) {
 	n := int32(0)
 	for i := range m.file.Turns {

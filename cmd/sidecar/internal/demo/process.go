@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// readyWithin bounds the start of a sidecar.
+// readyWithin bounds the time in which a sidecar must become ready.
 const readyWithin = 30 * time.Second
 
 // process is one `pawl serve` with a connection to it.
@@ -31,8 +31,8 @@ type process struct {
 	log   *os.File
 }
 
-// startProcess runs `pawl serve` with the arguments and waits until it is ready.
-// Its log goes to sidecar.log of the directory.
+// startProcess runs `pawl serve` with the arguments and waits until it is ready. The process writes its log to the file sidecar.log in
+// dir.
 func startProcess(binary, dir string, args []string) (*process, error) {
 	log, err := os.OpenFile(filepath.Join(dir, "sidecar.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -57,7 +57,7 @@ func startProcess(binary, dir string, args []string) (*process, error) {
 	return p, nil
 }
 
-// environment is this process's own without settings of a sidecar.
+// environment returns the environment of this process, without the settings of a sidecar.
 func environment() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -68,7 +68,7 @@ func environment() []string {
 	return env
 }
 
-// connect reads the ready line and opens a connection to the address in it.
+// connect reads the line that says that the sidecar is ready, and connects to the address in it.
 func (p *process) connect(out io.Reader) error {
 	type result struct {
 		line string
@@ -104,7 +104,7 @@ func (p *process) dial(line string) (err error) {
 	return err
 }
 
-// kill ends the process at once, as a power cut would, and reaps it.
+// kill ends the process at once, like a power cut, and waits until it has ended.
 func (p *process) kill() error {
 	errs := []error{p.cmd.Process.Kill()}
 	var exit *exec.ExitError
@@ -114,7 +114,7 @@ func (p *process) kill() error {
 	return errors.Join(append(errs, p.release())...)
 }
 
-// stop asks the process to drain; it must exit with 0.
+// stop ends the process by SIGTERM, so that it drains. It returns an error if the exit code is not 0.
 func (p *process) stop() error {
 	errs := []error{p.cmd.Process.Signal(syscall.SIGTERM)}
 	if err := p.cmd.Wait(); err != nil {

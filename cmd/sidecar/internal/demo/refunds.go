@@ -17,24 +17,23 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// decideWithin is how long the demo waits for a person before it approves a held payment itself.
+// decideWithin is the time that the demo waits for a decision by a person. After that the demo approves the held payment itself.
 const decideWithin = 60 * time.Second
 
-// crashOrder is the order in whose payment app and sidecar are killed.
+// crashOrder is the order during whose payment the app and the sidecar are killed.
 const crashOrder = "18"
 
 // RefundOptions are the settings of the refund demo.
 type RefundOptions struct {
 	Options
-	// Person gives the answers of a person at the terminal, a line for each held payment. Default:
-	// none, the demo approves the payment itself.
+	// Person is the input from a person at the terminal, with one line for each held payment. If it is nil, the demo approves the payment
+	// itself.
 	Person io.Reader
 }
 
-// RunRefunds runs the refund demo: an agent pays refunds, each a line in a ledger file. App and
-// sidecar are killed between a payment and its record, a payment above 100 waits for a person,
-// and the budget of the run ends a model that would go on paying. An error says what was
-// different from what a run must be. It needs neither network nor toolchain.
+// RunRefunds runs the refund demo: an agent pays refunds, and each payment is a line in a ledger file. App and sidecar are killed between
+// a payment and its record. A payment above 100 waits for a person. The budget of the run stops a model that would otherwise pay for
+// ever. RunRefunds returns an error if the run differs from the expected run. It needs no network and no Go toolchain.
 func RunRefunds(ctx context.Context, o RefundOptions) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -51,34 +50,34 @@ func RunRefunds(ctx context.Context, o RefundOptions) (err error) {
 	return r.play(ctx)
 }
 
-// refundDemo is one refund demo under way.
+// refundDemo is a refund demo in progress.
 type refundDemo struct {
 	RefundOptions
 	ledger Ledger
-	// listen and http are the addresses of the sidecar: after the first start those that it bound,
-	// so that clients find the second process where the first one was.
+	// listen and http are the addresses of the sidecar. After the first start they are the addresses that the first process got, so that
+	// clients find the second process at the same place.
 	listen, http string
 	process      *process
 	app          *exec.Cmd
 	client       *pawl.Client
 	run          *pawl.Run
 	lines        chan string
-	// decided ends the wait for a person about the held payment.
+	// decided ends the wait for a decision by a person.
 	decided context.CancelFunc
-	// facts are what the records of the run say.
+	// facts are figures from the records of the run.
 	facts refundFacts
 }
 
 // refundFacts are figures of the run, for the closing checks and for -o json.
 type refundFacts struct {
-	// Paid are the idempotency keys of the payments that the journal has as done.
+	// Paid are the idempotency keys of the payments that are recorded as made.
 	Paid []string `json:"-"`
 	// Approved and Denied count decisions about held payments.
 	Approved int `json:"approved"`
 	Denied   int `json:"denied"`
-	// LookedUp counts payments whose outcome was unknown and was looked up in the ledger.
+	// LookedUp counts the payments whose outcome was unknown and was then found in the ledger.
 	LookedUp int `json:"looked_up"`
-	// Crashes counts SIGKILLs of app and sidecar together.
+	// Crashes counts the SIGKILLs of app and sidecar together.
 	Crashes int `json:"crashes"`
 }
 
@@ -102,7 +101,7 @@ func (r *refundDemo) say(label, format string, args ...any) {
 	}
 }
 
-// play tells the story from start to end.
+// play runs the demo from start to end.
 func (r *refundDemo) play(ctx context.Context) error {
 	r.introduce()
 	pack := filepath.Join(r.Dir, "refunds.pack.yaml")
@@ -154,10 +153,10 @@ func (r *refundDemo) place() []string {
 	return []string{"--data", filepath.Join(r.Dir, "data")}
 }
 
-// start starts the sidecar, at the addresses of the process before it if there was one.
+// start starts the sidecar. If a process served before, start uses its addresses.
 func (r *refundDemo) start() (err error) {
-	// After a start a payment waits this long for the app that made it. The default suits an app that
-	// comes back; the app of the demo does not.
+	// After a start, the sidecar keeps a step this long for the worker that held it. The default is for a worker that returns; the app of
+	// the demo does not return.
 	args := append(r.place(), "--restart-grace", "2s", "--listen", r.listen, "--http", r.http, "--pack", filepath.Join(r.Dir, "refunds.pack.yaml"),
 		"--allow-tool", "pay", "--allow-tool", "find_payment")
 	if r.process, err = startProcess(r.Binary, r.Dir, args); err != nil {
@@ -168,8 +167,8 @@ func (r *refundDemo) start() (err error) {
 	return nil
 }
 
-// runApp runs the app until it ends. An app that hangs in the payment of hangAt is killed there,
-// together with the sidecar, and the sidecar is started again.
+// runApp runs the app until it ends. If the app hangs in the payment of the order hangAt, runApp kills the app and the sidecar, and
+// starts the sidecar again.
 func (r *refundDemo) runApp(ctx context.Context, hangAt string) error {
 	r.app = exec.CommandContext(ctx, r.Binary, "demo", "app", "--addr", r.listen, "--ledger", r.ledger.Path, "--hang-at", hangAt)
 	r.app.Args[0] = "pawl"
@@ -207,7 +206,7 @@ func (r *refundDemo) crash() error {
 	return r.start()
 }
 
-// killApp ends the app at once and reaps it.
+// killApp ends the app at once and waits until it has ended.
 func killApp(app *exec.Cmd) error {
 	err := app.Process.Kill()
 	var exit *exec.ExitError
@@ -217,8 +216,7 @@ func killApp(app *exec.Cmd) error {
 	return err
 }
 
-// follow reads the records of the run over the crash, tells them, and decides about a held
-// payment. It returns when the run has ended.
+// follow prints the records of the run, also across the crash, and decides about a held payment. It returns when the run has ended.
 func (r *refundDemo) follow(ctx context.Context) error {
 	kinds := []pawlv1.RecordKind{
 		pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_STEP_REJECTED,
@@ -237,7 +235,7 @@ func (r *refundDemo) follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// tell prints one record and keeps its facts.
+// tell prints one record and counts it in the facts.
 func (r *refundDemo) tell(ctx context.Context, record *pawlv1.Record, payments map[uint32]Payment) error {
 	switch body := record.GetBody().(type) {
 	case *pawlv1.Record_StepRequested:
@@ -282,8 +280,8 @@ func (r *refundDemo) tell(ctx context.Context, record *pawlv1.Record, payments m
 	return nil
 }
 
-// hold waits for the decision about a held payment, beside the records. The page, the command
-// line and the terminal can decide; the first one does.
+// hold waits for the decision about a held payment, while records are still printed. The decision can come from the web page, the command
+// line or the terminal. The first one applies.
 func (r *refundDemo) hold(ctx context.Context, step uint32, p Payment) error {
 	r.say("held", "order %s, %.2f: above 100, so a person decides about exactly this call", p.Order, p.Amount)
 	waiting, cancel := context.WithCancel(ctx)

@@ -15,31 +15,30 @@ import (
 type AppOptions struct {
 	// Addr is the address of the sidecar.
 	Addr string
-	// Ledger is the path of the ledger.
+	// Ledger is the path of the ledger file.
 	Ledger string
-	// HangAt is an order. The app makes its payment, says so on Out and never returns from the
-	// tool. Default: empty, no order.
+	// HangAt is an order. The app makes the payment of this order, writes the line [Hanging] to Out and never returns from the tool.
+	// Default: "", no order.
 	HangAt string
-	// Out gets the line [Hanging] of a tool that hangs.
+	// Out receives the line [Hanging] from a tool that hangs.
 	Out io.Writer
 }
 
-// Hanging is the line that an app prints when it hangs in a tool, after the effect and before
-// the answer.
+// Hanging is the line that the app prints when it hangs in a tool, after the payment and before the answer.
 const Hanging = "hanging"
 
-// refundRequest is the request_id of the demo's only run: each start of the app goes on with it.
+// refundRequest is the request_id of the only run of the demo. Each start of the app continues this run.
 const refundRequest = "demo"
 
-// refunds are what the recorded model pays, one order for each visit. It never stops by itself.
+// refunds are the payments that the recorded model makes, one for each visit. The model never stops by itself.
 var refunds = []Payment{
 	{Order: "17", Amount: 20}, {Order: "18", Amount: 35.5}, {Order: "19", Amount: 150},
 	{Order: "20", Amount: 12}, {Order: "21", Amount: 80}, {Order: "22", Amount: 15},
 	{Order: "23", Amount: 44}, {Order: "24", Amount: 9}, {Order: "25", Amount: 61}, {Order: "26", Amount: 5},
 }
 
-// RunApp is the app of the refund demo, as a team would write it: it executes the prompts and
-// the tools of one run until the run ends. It keeps nothing in memory that it needs after a crash.
+// RunApp is the app of the refund demo, in the form in which a team would write it. It executes the prompts and tools of one run until
+// the run ends. After a crash it needs no data from its memory.
 func RunApp(ctx context.Context, o AppOptions) error {
 	client, err := pawl.NewClient(pawl.Options{Addr: o.Addr})
 	if err != nil {
@@ -91,7 +90,7 @@ func refundStart() *pawlv1.StartRunRequest {
 	return &pawlv1.StartRunRequest{Pack: "refund-desk", RequestId: refundRequest, Execution: pawlv1.Execution_EXECUTION_CALLER}
 }
 
-// playModel is the recorded model: it pays one refund a visit, whatever became of the last one.
+// playModel is the recorded model. It pays one refund in each visit, whatever the result of the previous refund was.
 func playModel(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	turn := t.Assignment.GetTurn()
 	if turn.GetTerminal() {

@@ -52,8 +52,7 @@ func (r *refundDemo) finish(ctx context.Context) error {
 	return nil
 }
 
-// judge reports everything in which the run differs from what it has to be, whatever a person
-// decided.
+// judge returns an error with all differences between the run and the expected run. The expected run depends on what a person decided.
 func (r *refundDemo) judge(run *pawlv1.Run, payments []Payment) error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {

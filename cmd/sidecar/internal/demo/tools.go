@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// tools are what the executor really runs.
+// tools are the tools that the executor really runs.
 type tools struct {
 	workspace *Workspace
-	// executed counts real executions.
+	// executed counts the tool calls that were really executed.
 	executed int
 }
 
-// call runs one tool; its result is JSON.
+// call runs one tool and returns its result as JSON.
 func (t *tools) call(ctx context.Context, tool string, payload []byte) ([]byte, error) {
 	t.executed++
 	var args struct {
@@ -37,7 +37,7 @@ func (t *tools) call(ctx context.Context, tool string, payload []byte) ([]byte, 
 	return nil, fmt.Errorf("no tool %q", tool)
 }
 
-// written is the result of write_file.
+// written is the result of the tool write_file.
 type written struct {
 	Path   string `json:"path"`
 	Bytes  int    `json:"bytes"`

@@ -16,11 +16,11 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// maxFileBytes bounds one file that write_file takes.
+// maxFileBytes bounds a file that write_file writes, in bytes.
 const maxFileBytes = 256 << 10
 
-// Workspace is the directory in which the demo's tools work. Paths cannot leave it. It holds a small Go
-// module. The module's tests are the specification.
+// Workspace is the directory in which the tools of the demo work. Paths cannot leave it. It contains a small Go module, whose tests are
+// the specification for the model.
 type Workspace struct {
 	// Dir is the directory's path.
 	Dir  string
@@ -49,7 +49,7 @@ func NewWorkspace(dir string) (*Workspace, error) {
 // Close closes the directory handle. It deletes no file.
 func (w *Workspace) Close() error { return w.root.Close() }
 
-// WriteFile writes a file, making its directories.
+// WriteFile writes a file. It creates missing directories.
 func (w *Workspace) WriteFile(name, content string) error {
 	if len(content) > maxFileBytes {
 		return fmt.Errorf("write_file %s: %d bytes, at most %d", name, len(content), maxFileBytes)
@@ -74,8 +74,7 @@ func (w *Workspace) ReadFile(name string) (string, error) {
 	return string(content), nil
 }
 
-// TreeHash is the id of git's tree object over the workspace: what
-// `git write-tree` prints there once everything is added.
+// TreeHash returns the id of the git tree object of the workspace. It is the output of `git write-tree` after all files were added.
 func (w *Workspace) TreeHash() (string, error) {
 	sum, err := treeHash(w.root.FS(), ".")
 	if err != nil {
@@ -84,7 +83,7 @@ func (w *Workspace) TreeHash() (string, error) {
 	return hex.EncodeToString(sum), nil
 }
 
-// treeHash hashes one directory; empty directories and .git do not exist for git.
+// treeHash returns the hash of one directory. It leaves out empty directories and .git, as git does.
 func treeHash(fsys fs.FS, dir string) ([]byte, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -111,7 +110,7 @@ func treeHash(fsys fs.FS, dir string) ([]byte, error) {
 	return object("tree", body), nil
 }
 
-// sortName is git's order: a directory sorts as if its name ended in a slash.
+// sortName returns the name by which git orders an entry. A directory is ordered as if its name ended in a slash.
 func sortName(e fs.DirEntry) string {
 	if e.IsDir() {
 		return e.Name() + "/"

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// stopTime is how long an app may take to end after SIGTERM.
+// stopTime is the time in which an app must end after SIGTERM.
 const stopTime = 5 * time.Second
 
-// AppCommand returns the command that starts the app of a directory: the script "app" of
-// package.json, or app.py with the directory's own interpreter. It is nil when there is no app.
+// AppCommand returns the command that starts the app in a directory. This is the script "app" of package.json, or app.py with the
+// interpreter of the directory. It returns nil if there is no app.
 func AppCommand(dir string) []string {
 	var manifest struct {
 		Scripts map[string]string `json:"scripts"`
@@ -34,7 +34,7 @@ func AppCommand(dir string) []string {
 	return []string{"python3", "-u", "app.py"}
 }
 
-// app is the process of the developer's program.
+// app runs the developer's program as a process.
 type app struct {
 	dir     string
 	command []string
@@ -42,8 +42,8 @@ type app struct {
 	out     io.Writer
 }
 
-// run starts the process and starts it again when a file changes, until ctx ends. An app that
-// ends by itself is started again at the next change.
+// run starts the process, and starts it again when a file changes, until ctx ends. If the process ends by itself, it is started again at
+// the next change.
 func (a *app) run(ctx context.Context, say func(format string, args ...any)) {
 	before := scan(a.dir)
 	for ctx.Err() == nil {
@@ -76,7 +76,7 @@ func (a *app) once(ctx context.Context, before *map[string]stamp, say func(forma
 		go func() {
 			defer close(ended)
 			err := process.Wait()
-			_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // what is left of the group
+			_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // kill the rest of the process group
 			if ctx.Err() == nil {
 				say("the app ended: %s; it is started again when a file changes", endOf(err))
 			}
@@ -92,7 +92,7 @@ func (a *app) once(ctx context.Context, before *map[string]stamp, say func(forma
 	return why
 }
 
-// endOf says how a process ended.
+// endOf describes how a process ended.
 func endOf(err error) string {
 	if err == nil {
 		return "exit status 0"

@@ -25,32 +25,32 @@ import (
 
 // Options are the settings of a development session.
 type Options struct {
-	// Dir is the directory of the project, in which App runs.
+	// Dir is the directory of the project. App runs in it.
 	Dir string
-	// Packs are the paths of pack files. Default: all *.pack.yaml and *.pack.json of Dir, also those
-	// that are added during the session.
+	// Packs are the paths of pack files. The default is all *.pack.yaml and *.pack.json files of Dir, including files that are added during
+	// the session.
 	Packs []string
-	// App is the command of the app. Default: [AppCommand] of Dir. NoApp starts none.
+	// App is the command of the app. The default is [AppCommand] of Dir. With NoApp no app is started.
 	App   []string
 	NoApp bool
 	// Config is the configuration of the sidecar.
 	Config config.Config
 }
 
-// session is one `pawl dev`.
+// session is the state of one `pawl dev`.
 type session struct {
 	o  Options
 	p  *output.Printer
 	mu sync.Mutex
-	// packs says how each file was when it was read last.
+	// packs contains, for each pack file, its stamp when it was read last.
 	packs map[string]stamp
-	// names are the ids of the registered packs by file.
+	// names maps a pack file to the id of the pack that was registered from it.
 	names map[string]string
 	conn  *grpc.ClientConn
 }
 
-// Run serves until ctx ends. Faults of packs and of the app are printed and do not end it. An
-// error is a fault of the arguments, or what kept the sidecar from serving.
+// Run serves until ctx ends. Faults of packs and of the app are printed and do not end Run. Run returns an error if the arguments are
+// wrong or the sidecar could not serve.
 func Run(ctx context.Context, p *output.Printer, o Options) error {
 	if _, err := o.files(); err != nil {
 		return output.Usage(err)
@@ -92,7 +92,7 @@ func Run(ctx context.Context, p *output.Printer, o Options) error {
 	return err
 }
 
-// files returns the pack files, sorted.
+// files returns the paths of the pack files, sorted.
 func (o Options) files() ([]string, error) {
 	if len(o.Packs) > 0 {
 		for _, file := range o.Packs {
@@ -128,7 +128,7 @@ func (o Options) command() []string {
 	return AppCommand(o.Dir)
 }
 
-// explain adds the next thing to do to what kept the sidecar from serving.
+// explain adds to an error of the sidecar what the developer can do about it.
 func explain(err error, c config.Config) error {
 	if err != nil && strings.Contains(err.Error(), "address already in use") {
 		return fmt.Errorf("%w: another sidecar may run; end it, or choose other ports with --listen and --http (now %s and %s)", err, c.Listen, c.HTTP)
@@ -136,19 +136,19 @@ func explain(err error, c config.Config) error {
 	return err
 }
 
-// writer returns a writer for the lines of one process.
+// writer returns a writer for the output of one process. The lines get the name as a prefix.
 func (s *session) writer(name string) io.Writer {
 	return &lines{mu: &s.mu, out: s.p.Out, prefix: s.p.Dim(fmt.Sprintf("%-7s |", name)) + " "}
 }
 
-// say prints a line of pawl dev itself.
+// say prints a line of `pawl dev` itself.
 func (s *session) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.p.Printf("%s %s\n", s.p.Good("dev     |"), fmt.Sprintf(format, args...))
 }
 
-// greet says where everything is and what to try next.
+// greet prints the addresses, and what the developer can try next.
 func (s *session) greet(at server.Ready) {
 	s.say("the sidecar serves gRPC at %s; runs are kept in %s", at.GRPC, s.o.Config.Data)
 	if at.HTTP != "" {
@@ -175,16 +175,16 @@ func (s *session) greet(at server.Ready) {
 	}
 }
 
-// look registers the packs that have changed since it looked last.
+// look registers the packs that have changed since the last call.
 func (s *session) look(ctx context.Context) {
 	files, err := s.o.files()
 	if err != nil {
-		return // All files are gone: the next look finds them again.
+		return // all files are missing; the next look finds them again
 	}
 	for _, file := range files {
 		info, err := os.Stat(file)
 		if err != nil {
-			continue // An editor may be replacing it: the next look finds it.
+			continue // an editor may be replacing the file; the next look finds it
 		}
 		now := stamp{info.Size(), info.ModTime()}
 		if now == s.packs[file] {
@@ -195,8 +195,8 @@ func (s *session) look(ctx context.Context) {
 	}
 }
 
-// register registers a file. A version that is taken points to the new content from then on;
-// runs that have started keep the content that they started with.
+// register registers a pack file. If its version is already registered with other content, the version then refers to the new content.
+// Runs that have started keep the content that they started with.
 func (s *session) register(ctx context.Context, file string) {
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package dev is `pawl dev`: a sidecar in this process, the packs of a directory registered
-// again when they are saved, and the app started again when one of its files changes.
+// Package dev is the command `pawl dev`. It runs a sidecar in this process, registers the packs of a directory again when they are saved,
+// and restarts the app when one of its files changes.
 package dev

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// lines writes whole lines with a prefix. Several writers share one output and its mutex, so
-// that the lines of the sidecar and of the app do not mix.
+// lines is a writer that writes whole lines with a prefix. Several writers share one output and its mutex, so that lines of the sidecar
+// and of the app are not mixed.
 type lines struct {
 	mu     *sync.Mutex
 	out    io.Writer
@@ -15,7 +15,7 @@ type lines struct {
 	rest   []byte
 }
 
-// Write implements io.Writer. A line without an end waits for it.
+// Write implements io.Writer. It keeps the last line until the end of this line is written.
 func (l *lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// interval is the time between two looks at the files.
+// interval is the time between two checks of the files.
 const interval = 300 * time.Millisecond
 
-// sources are the endings of files that belong to an app.
+// sources are the name endings of files that belong to an app.
 var sources = []string{".py", ".ts", ".mts", ".js", ".mjs", ".cjs", ".json", ".toml", ".env"}
 
-// skipped are directories that hold no files of the developer's.
+// skipped are directories that contain no files that a developer edits.
 var skipped = []string{"node_modules", "__pycache__", "dist", "data"}
 
-// stamp says which content a file has, as far as its directory entry tells.
+// stamp identifies the content of a file by the data in its directory entry.
 type stamp struct {
 	size int64
 	time time.Time
 }
 
-// isPack reports whether a file has the name of a pack.
+// isPack reports whether a path is the path of a pack file.
 func isPack(path string) bool {
 	return strings.HasSuffix(path, ".pack.yaml") || strings.HasSuffix(path, ".pack.yml") || strings.HasSuffix(path, ".pack.json")
 }
 
-// scan returns the files of the app below a directory. Hidden directories are left out.
+// scan returns the stamps of the app's files below a directory. It leaves out hidden directories.
 func scan(dir string) map[string]stamp {
 	out := map[string]stamp{}
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -54,7 +54,7 @@ func scan(dir string) map[string]stamp {
 	return out
 }
 
-// changed returns one file that differs between two scans; "" when none does.
+// changed returns one file that differs between two scans. It returns "" if the scans are equal.
 func changed(before, after map[string]stamp) string {
 	for path, s := range after {
 		if before[path] != s {
@@ -69,7 +69,7 @@ func changed(before, after map[string]stamp) string {
 	return ""
 }
 
-// every calls do at each interval until ctx ends.
+// every calls do once in each interval until ctx ends.
 func every(ctx context.Context, do func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -16,20 +16,20 @@ import (
 //go:embed all:templates
 var templates embed.FS
 
-// sampleName is the project's name in the files of the templates; Create replaces it. It is a valid
-// name of a pack, so the templates are programs that run as they are.
+// sampleName is the name of the project in the template files. Create replaces it. It is a valid pack name, so that the templates can be
+// run without changes.
 const sampleName = "my-agent"
 
-// Template is a kind of project.
+// Template is a kind of project that `pawl init` can write.
 type Template struct {
 	Name string
-	// About says in a few words what the agent does.
+	// About describes in a few words what the agent does.
 	About string
-	// Input is a first message that shows what the agent does.
+	// Input is an example of a first message to the agent.
 	Input string
 }
 
-// Templates are all kinds of projects, the default first.
+// Templates are all kinds of projects. The first is the default.
 var Templates = []Template{
 	{"tools", "calls a tool before it answers", "Where is order 17?"},
 	{"chat", "talks with a person until the person says goodbye", "Hello"},
@@ -38,37 +38,37 @@ var Templates = []Template{
 	{"team", "asks two other agents", "Are ratchets good?"},
 }
 
-// Languages are the languages of the projects, the default first.
+// Languages are the languages in which projects can be written. The first is the default.
 var Languages = []string{"python", "typescript"}
 
-// names are valid names of projects: those of packs, of Python distributions and of npm packages.
+// names matches valid project names. They must be valid for packs, Python distributions and npm packages.
 var names = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// renamed are files that have another name in the project: a file of that name would act in
-// this repository.
+// renamed maps template files to their names in the project. With the name in the project, these files would have an effect in this
+// repository.
 var renamed = map[string]string{"gitignore": ".gitignore", "github": ".github/workflows"}
 
-// Options say which project to write.
+// Options select the project to write.
 type Options struct {
-	// Dir is the directory to write to; it is created when it does not exist.
+	// Dir is the directory to write to. Create creates it if it does not exist.
 	Dir string
 	// Name is the name of the project and of its pack. Default: the last part of Dir.
 	Name string
-	// Language is one of [Languages]. Default: the first.
+	// Language is one of [Languages]. Default: the first of them.
 	Language string
-	// Template is the name of one of [Templates]. Default: the first.
+	// Template is the name of one of [Templates]. Default: the first of them.
 	Template string
 }
 
-// Created is a project that was written.
+// Created describes a project that was written.
 type Created struct {
 	Dir, Name, Language string
 	Template            Template
-	// Files are the paths below Dir, sorted.
+	// Files are the paths of the files, relative to Dir, sorted.
 	Files []string
 }
 
-// Create writes a project. It never overwrites a file: if one of its files exists, it writes none.
+// Create writes a project. It never overwrites a file: if one of the files exists, it writes no file.
 func Create(o Options) (*Created, error) {
 	c, err := o.resolve()
 	if err != nil {
@@ -133,7 +133,7 @@ func (o Options) resolve() (*Created, error) {
 	return c, nil
 }
 
-// TemplateNames returns the names of [Templates] in their order.
+// TemplateNames returns the names of [Templates], in the same order.
 func TemplateNames() []string {
 	out := make([]string, 0, len(Templates))
 	for _, t := range Templates {
@@ -142,8 +142,7 @@ func TemplateNames() []string {
 	return out
 }
 
-// read adds the files of a part of the templates, a file or a directory, with the project's
-// name and texts in them.
+// read adds a file of the templates, or all files of a directory, to into. It replaces the project's name and texts in them.
 func (c *Created) read(into map[string]string, part string) error {
 	root := path.Join("templates", part)
 	return fs.WalkDir(templates, root, func(at string, entry fs.DirEntry, err error) error {

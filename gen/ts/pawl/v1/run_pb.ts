@@ -6406,7 +6406,7 @@ export const RunService: GenService<{
    *
    * Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
    * a tool's; STEP_NOT_ANSWERED: it refers to a step that is not answered in this visit;
-   * MODEL_UNPRICED: there is a budget of cost, and nobody says what the model costs),
+   * MODEL_UNPRICED: there is a budget of cost, and the model has no price),
    * PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),
    * INVALID_ARGUMENT (INVALID_JSON, CONVERSATION_RANGE, NEGATIVE_USAGE), RESOURCE_EXHAUSTED
    * (MAX_PENDING_STEPS, MESSAGES_TOO_LARGE).

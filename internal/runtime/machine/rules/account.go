@@ -7,16 +7,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The operator's accounts over many runs. The host stamps into each input the accounts in which it is
-// counted, and whether they can cover it. The amount that a run has in an account is computed from the run's
-// state before and after the input.
+// The operator's accounts over many runs. The engine stamps into each input the accounts in which it is counted, and whether they can
+// cover it. The amount that a run has in an account is computed from the run's state before and after the input.
 
 // AccountExhausted is the first part of the reason of a run that ended because an account could not cover a
 // request; the account's name follows.
 const AccountExhausted = "account_exhausted"
 
-// ReservedInAccounts returns what pending steps may consume, as counted in the accounts of the run. Runs of
-// agents of this store reserve their own amounts, so they are left out.
+// ReservedInAccounts returns the amounts that pending steps may consume, as the accounts of the run count them. It leaves out agents of
+// this store, because their runs reserve their own amounts.
 func ReservedInAccounts(s *machine.State) (tokens, cost int64) { return reservedInAccountsBut(s, -1) }
 
 // reservedInAccountsBut is ReservedInAccounts without the step at the index `but`.
@@ -36,7 +35,8 @@ func SettledInAccounts(s *machine.State) (tokens, cost int64) {
 	return max(0, s.Tokens-s.Apart.Tokens), max(0, s.CostMicro-s.Apart.CostMicro)
 }
 
-// settleOf settles what a step consumed. For a local agent it also counts the amount as Apart.
+// settleOf adds the consumption of a step to the run. For a local agent it also adds it to Apart, the part that the agent's own run
+// counts in the accounts.
 func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
 	t.settle(u)
 	if step.Local {
@@ -45,14 +45,14 @@ func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
 	}
 }
 
-// countsItself reports whether the run of the called agent is counted separately in the accounts of this run.
-// If this run is counted in no account, it is not: the step that began this run settles everything.
+// countsItself reports whether the run of the called agent is counted separately in the accounts of this run. If this run itself is not
+// counted in any account, the agent's run is not either, because the step that began this run settles everything.
 func (t *txn) countsItself(a *ask) bool {
 	_, counted := t.s.Accountable()
 	return t.rules.agentsCount && counted && a.Local && t.g.Tools[a.Tool].Agent
 }
 
-// ChargeOf returns a run's charge in an account; zero except for its name if there is none.
+// ChargeOf returns the charge of a run in an account. If the run has none, it returns a charge that has only the name of the account.
 func ChargeOf(s *machine.State, account string) machine.Charge {
 	if s != nil {
 		for _, c := range s.Charges {
@@ -64,8 +64,8 @@ func ChargeOf(s *machine.State, account string) machine.Charge {
 	return machine.Charge{Account: account}
 }
 
-// Charged returns a charge after an input that is counted in a window of its account. An amount that was
-// reserved in an earlier window is settled in the window in which its answer comes.
+// Charged returns a charge as it is after an input that is counted in the given window of its account. An amount that was reserved in an
+// earlier window is settled in the window of the answer.
 func Charged(c machine.Charge, window int64, before, after *machine.State) machine.Charge {
 	if window > c.Window {
 		c.Window, c.Tokens, c.CostMicro = window, 0, 0
@@ -99,8 +99,8 @@ func (t *txn) applyCharges(b *machine.Batch) {
 	}
 }
 
-// exhausted returns the reason with the first account that cannot cover the run's settled and reserved
-// amounts plus `asked`; "" = all can. The step at index i is left out.
+// exhausted returns the reason with the first account that cannot cover the run's settled and reserved amounts plus `asked`. It returns
+// "" if all accounts can. The step at index i is left out.
 func (t *txn) exhausted(i int, asked machine.Amount) string {
 	now, had := inAccounts(t.s, i), inAccounts(t.old, -1)
 	now.Tokens, now.CostMicro = AddCapped(now.Tokens, asked.Tokens), AddCapped(now.CostMicro, asked.CostMicro)
@@ -116,16 +116,15 @@ func (t *txn) exhausted(i int, asked machine.Amount) string {
 	return ""
 }
 
-// inAccounts returns what a run has settled and reserved in its accounts, without the step at the index
-// `but`.
+// inAccounts returns the amount that a run has settled and reserved in its accounts, without the step at the index `but`.
 func inAccounts(s *machine.State, but int) machine.Amount {
 	spent, spentCost := SettledInAccounts(s)
 	held, heldCost := reservedInAccountsBut(s, but)
 	return machine.Amount{Tokens: AddCapped(spent, held), CostMicro: AddCapped(spentCost, heldCost)}
 }
 
-// more returns the increase of a figure. For a figure at the largest number it returns that number, because a
-// capped figure must exceed every limit.
+// more returns the increase from before to now. If now is the largest number, it returns that number, because a capped figure must exceed
+// every limit.
 func more(now, before int64) int64 {
 	if now == math.MaxInt64 {
 		return now

@@ -10,8 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// resolve takes an answer to a step, with the checks in the order of semantics §9. An ignored answer is no
-// error.
+// resolve applies an answer to a step, with the checks in the order of semantics §9. An ignored answer is no error.
 func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
@@ -41,11 +40,11 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	case step.Tool != c.Tool:
 		return t.violate(), nil
 	case c.Attempt < 0 || c.Attempt > step.Attempt:
-		return machine.IgnoredStale, nil // no attempt of this step
+		return machine.IgnoredStale, nil // the step has no such attempt
 	case !c.OK && c.Attempt != step.Attempt && c.Attempt != 0:
 		return machine.IgnoredStale, nil
 	case c.Unknown && step.Inquiry != 0:
-		return machine.IgnoredStale, nil // an inquiry about the outcome is under way
+		return machine.IgnoredStale, nil // another step inquires about the outcome
 	}
 	reported, err := t.stepUsage(step, c.Usage)
 	if err != nil {
@@ -53,7 +52,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	}
 	used, exceeded := consumed(step, reported, c.Metered)
 	if exceeded != nil {
-		c.OK, c.Error, c.Final, c.Unknown = false, *exceeded, true, c.OK || c.Unknown // a reported usage means that the work was done
+		c.OK, c.Error, c.Final, c.Unknown = false, *exceeded, true, c.OK || c.Unknown // if usage was reported, the work was done
 	}
 	if c.OK {
 		return t.accept(i, c, used)
@@ -64,18 +63,18 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 		policy = tool.OnUnknown
 	}
 	if c.Unknown && policy == machine.Reconcile {
-		used = machine.Usage{} // it stays reserved until the outcome is known
+		used = machine.Usage{} // the amount stays reserved until the outcome is known
 	}
 	t.settleOf(step, used)
 	answer := machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: used}
 	return t.failStep(i, policy, answer, c.Final, c.RetryAfter), nil
 }
 
-// made reports whether the attempt was handed out, even if the next attempt waits for a decision.
+// made reports whether the attempt was sent, even if the next attempt waits for a decision.
 func made(step *machine.ToolStep, attempt int) bool { return attempt > 0 && attempt < step.Attempt }
 
-// stepUsage returns the priced usage of an answer. The usage of a delegation was priced where it was consumed
-// and is taken unchanged.
+// stepUsage returns the usage of an answer with its price. The usage of a delegation is returned unchanged, because it was priced where
+// it was consumed.
 func (t *txn) stepUsage(step *machine.ToolStep, u machine.Usage) (machine.Usage, error) {
 	if step.Delegation {
 		return u, nil
@@ -83,7 +82,7 @@ func (t *txn) stepUsage(step *machine.ToolStep, u machine.Usage) (machine.Usage,
 	return t.price(u)
 }
 
-// violate ends a run because the tool side answered a step that was never requested.
+// violate ends a run because a worker or caller answered a step that was never requested.
 func (t *txn) violate() machine.Disposition {
 	t.end(ending{status: machine.Escalated, reason: "protocol_violation"})
 	return machine.DispEscalated
@@ -98,7 +97,7 @@ func repeated(steps []machine.ToolStep, i int, c *machine.ResolveStep) machine.D
 	return machine.IgnoredStale
 }
 
-// accept records a successful answer of any attempt and writes the artifact that is bound to the tool.
+// accept records a successful answer, of any attempt, and writes the artifact that is bound to the tool.
 func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine.Disposition, error) {
 	artifacts, err := t.boundArtifact(c)
 	if err != nil {
@@ -117,7 +116,7 @@ func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine
 	return t.closeStep(i, machine.StepStatusOK, seq, answerHash(true, c.Result, machine.Fault{}), c.Result, machine.Fault{}), nil
 }
 
-// answered returns the attempt that an answer names; 0 means the current one.
+// answered returns the attempt that an answer is for. The attempt 0 means the current attempt.
 func (t *txn) answered(i, attempt int) int {
 	if attempt == 0 {
 		return t.s.Steps[i].Attempt
@@ -152,12 +151,12 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 	}
 }
 
-// failStep handles every attempt without a successful answer. It issues the same step again while policy and
-// attempts allow it; otherwise it gives the error to the turn or ends the run.
+// failStep handles every attempt without a successful answer. It issues the same step again as long as policy and the number of attempts
+// allow it. Otherwise it gives the error to the turn or ends the run.
 //
-// answer holds the error, the worker, and whether the outcome is unknown. final means that no attempt
-// follows; after is the shortest pause before the next attempt. The pause is added to the deadline of the
-// next attempt, so that the outbox row of that attempt is due when the pause is over.
+// answer has the error, the worker, and whether the outcome is unknown. final means that no attempt follows. after is the shortest pause
+// before the next attempt. The pause is added to the deadline of the next attempt, so that the outbox row of that attempt is due when the
+// pause is over.
 func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool, after time.Duration) machine.Disposition {
 	t.dropInquiry(i)
 	step := &t.steps()[i]
@@ -210,8 +209,8 @@ func (t *txn) mayRepeat(step *machine.ToolStep, unknown bool, policy machine.OnF
 	return (t.s.Undo == nil || step.About != nil) && (!unknown || policy == machine.Retry)
 }
 
-// unknown handles a step with an unknown outcome. A delegation is cancelled instead of sent again in a new
-// attempt, because the agent may still be at work.
+// unknown handles a step with an unknown outcome. A delegation is cancelled and not sent again in a new attempt, because the agent may
+// still be working.
 func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposition {
 	step := &t.s.Steps[i]
 	policy := ToolOf(t.g, step.Tool).OnUnknown
@@ -229,8 +228,8 @@ func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposi
 	return t.failStep(i, policy, answer, false, 0)
 }
 
-// loseStep handles the loss of the worker that executed a pending step. A model call has no worker of its
-// own: it is lost with the execution of the turn.
+// loseStep handles the loss of the worker that executed a pending step. A model call has no worker of its own; it is lost with the
+// execution of the turn.
 func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
@@ -248,7 +247,7 @@ func (t *txn) cancelSteps(why string) {
 	t.cancelStepsBut(why, func(*machine.ToolStep) bool { return false })
 }
 
-// cancelStepsBut closes every pending step for which keep returns false.
+// cancelStepsBut closes every pending step of the visit for which keep returns false.
 func (t *txn) cancelStepsBut(why string, keep func(*machine.ToolStep) bool) {
 	var kept []bool
 	for i := range t.s.Steps {
@@ -279,8 +278,8 @@ func (t *txn) cancelStep(i int, why string) {
 	}
 }
 
-// callOff sends a cancellation to the agent of a delegation that was sent by an earlier input. A delegation
-// of this batch was never sent and needs none.
+// callOff sends a cancellation to the agent of a delegation that an earlier input sent. A delegation of this batch was never sent, so it
+// needs no cancellation.
 func (t *txn) callOff(step *machine.ToolStep) {
 	if t.old == nil || step.HeldForApproval() || !StillOut(t.old.Steps, step) {
 		return
@@ -290,8 +289,7 @@ func (t *txn) callOff(step *machine.ToolStep) {
 	})
 }
 
-// answerHash returns a hash by which equal answers are recognized: of a success the result, of an error its
-// code and message.
+// answerHash returns a hash that is equal for equal answers. For a success it covers the result, for an error the code and the message.
 func answerHash(ok bool, result []byte, fault machine.Fault) [32]byte {
 	if ok {
 		return sha256.Sum256(append([]byte{1}, result...))

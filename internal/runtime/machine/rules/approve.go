@@ -6,14 +6,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Calls that a person approves (semantics §9). A held call gets its number and its record, but no outbox row
-// until a decision was made about exactly that call.
+// Calls that a person approves (semantics §9). A held call gets a number and a record, but no outbox row until a decision was made about
+// exactly this call.
 
 // DeniedCode is the error of a call that was denied, or that was not decided in time.
 const DeniedCode = "DENIED"
 
-// await makes a step that is about to be issued wait for a decision, if its tool requires that. asked is the
-// step's record.
+// await makes a new step wait for a decision if its tool requires one. asked is the record of the step.
 func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h machine.Holding) {
 	tool := ToolOf(t.g, step.Tool)
 	if !MustWait(tool.Approval, h) {
@@ -27,7 +26,7 @@ func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h mach
 	asked.Deadline, asked.Hold = step.Deadline, &machine.ApprovalHold{Why: h.Why}
 }
 
-// decide takes a decision about a held call.
+// decide applies a decision about a held call.
 func (t *txn) decide(c *machine.DecideStep) (machine.Disposition, error) {
 	i := FindStep(t.s.Steps, c.Step)
 	if c.Verdict == machine.Expired {
@@ -49,7 +48,7 @@ func (t *txn) decide(c *machine.DecideStep) (machine.Disposition, error) {
 	return machine.Accepted, nil
 }
 
-// checkDecided makes the checks of a decision, in their order.
+// checkDecided makes the checks of a decision in their fixed order.
 func (t *txn) checkDecided(i int, c *machine.DecideStep) error {
 	var step *machine.ToolStep
 	if i >= 0 {
@@ -68,7 +67,7 @@ func (t *txn) checkDecided(i int, c *machine.DecideStep) error {
 	return First(Starter(tool.Approval, c, t.in.Principal), Digest(step, c), CheckDecision(c, t.in.At))
 }
 
-// decided starts the record of a decision and updates the approval data of the step.
+// decided begins the record of a decision and updates the approval data of the step.
 func (t *txn) decided(i int, c *machine.DecideStep) (*machine.StepApproval, *machine.StepDecided) {
 	step := &t.steps()[i]
 	approval := *step.Approval
@@ -84,7 +83,7 @@ func (t *txn) decided(i int, c *machine.DecideStep) (*machine.StepApproval, *mac
 	}
 }
 
-// release lets the call be handed out; its timeout starts now.
+// release allows the call to be sent. Its timeout starts now.
 func (t *txn) release(i int, c *machine.DecideStep) {
 	_, record := t.decided(i, c)
 	step := &t.steps()[i]
@@ -93,8 +92,8 @@ func (t *txn) release(i int, c *machine.DecideStep) {
 	t.record(record)
 }
 
-// turnDown answers a held call with an error, regardless of the tool's on_error: a person has decided, and
-// the turn must get that answer. No attempt follows.
+// turnDown answers a held call with an error. It ignores the tool's on_error, because a person has decided and the turn must get that
+// answer. No attempt follows.
 func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
 	_, record := t.decided(i, &machine.DecideStep{Verdict: v, Reason: reason})
 	t.record(record)
@@ -106,7 +105,7 @@ func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
 	t.settleStep(i, machine.StepStatusError, seq, answerHash(false, nil, fault))
 }
 
-// undecided answers a held call that was not decided in time.
+// undecided answers a held call for which no decision was made in time.
 func (t *txn) undecided(i int) machine.Disposition {
 	step := &t.s.Steps[i]
 	tool := ToolOf(t.g, step.Tool)
@@ -118,8 +117,8 @@ func (t *txn) undecided(i int) machine.Disposition {
 	return machine.DispEscalated
 }
 
-// expireApproval holds a call again that was approved and not handed out in time. Only the host requests it,
-// because only the host knows whether the call was handed out.
+// expireApproval holds an approved call again that was not sent in time. Only the engine requests it, because only the engine knows
+// whether the call was sent.
 func (t *txn) expireApproval(i int, c *machine.DecideStep) machine.Disposition {
 	switch {
 	case t.s.Status.Terminal():

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// setArtifacts writes without a transition.
+// setArtifacts writes artifacts without a transition.
 func (t *txn) setArtifacts(c *machine.SetArtifacts) error {
 	if err := t.checkOpen(); err != nil {
 		return err
@@ -24,8 +24,8 @@ func (t *txn) setArtifacts(c *machine.SetArtifacts) error {
 	return nil
 }
 
-// checkWrites is check (8) of semantics §4. It checks each write in the given order: declared, named once,
-// small enough, of the declared type; then the total size of the run.
+// checkWrites is check (8) of semantics §4. It checks each write in the given order: its name must be declared and used once, its value
+// must be small enough and of the declared type. Then it checks the total size of the run's artifacts.
 func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
 	if len(writes) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (t *txn) checkTotal(total int64) error {
 	}
 }
 
-// write adds checked writes to the state; the record seq holds their values.
+// write adds checked writes to the state. The record seq contains their values.
 func (t *txn) write(writes []machine.ArtifactWrite, seq uint64) {
 	if len(writes) == 0 {
 		return
@@ -115,9 +115,8 @@ func (t *txn) write(writes []machine.ArtifactWrite, seq uint64) {
 	}
 }
 
-// updateHead adds one write to an artifact's head. Hash is the SHA-256 of the value for Replace. For Append
-// it is the SHA-256 of the previous hash (zero at first) and the value, so that the earlier values are not
-// needed.
+// updateHead adds one write to the head of an artifact. For Replace, Hash is the SHA-256 of the value. For Append it is the SHA-256 of
+// the previous hash (zero at first) and the value, so that the earlier values are not needed.
 func updateHead(h *machine.ArtifactHead, seq uint64, value []byte) {
 	h.Seq = seq
 	h.Writes++

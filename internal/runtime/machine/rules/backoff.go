@@ -15,9 +15,9 @@ const (
 	defaultJitter     = 200_000
 )
 
-// Backoff returns the pause after a failed attempt: Initial, multiplied per attempt, capped by Max, then
-// moved by up to the share Jitter in either direction. The jitter number depends only on the run, the turn or
-// step, and the attempt, so that a replay computes the same pause.
+// Backoff returns the pause after a failed attempt. The pause is Initial, multiplied for each further attempt, bounded by Max, and then
+// changed at random by up to the share Jitter. The number jitter determines this change. It depends only on the run, the turn or step,
+// and the attempt, so that a replay computes the same pause.
 func Backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 	pause, most := cmp.Or(p.Initial, machine.DefaultInitialPause), cmp.Or(p.Max, machine.DefaultMaxPause)
 	by := time.Duration(cmp.Or(p.Multiplier, defaultMultiplier))

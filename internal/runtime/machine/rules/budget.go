@@ -6,16 +6,15 @@ import (
 
 // Budgets (semantics §6). Zero means no limit.
 //
-// Counters are settled before any other decision. An input that leaves the run over a budget ends it
-// BUDGET_EXHAUSTED, even if the input completes a terminal state or reports a final failure. The exceptions
-// are Cancel and the guards of a state's entry, which have an end status of their own. The data of the input
-// (output, answers, artifacts) is recorded in every case.
+// The consumption is added before any other decision. An input after which the run is over a budget ends the run as BUDGET_EXHAUSTED,
+// even if the input enters a terminal state or reports a final failure. The exceptions are Cancel and the guards of a state's entry,
+// which have their own end status. The data of the input (output, answers, artifacts) is recorded in every case.
 
 // overdue reports whether the wall time is used up, even if its timer has not fired yet.
 func (t *txn) overdue() bool { return t.s.Deadline != 0 && t.in.At >= t.s.Deadline }
 
-// overBudget returns the first exceeded budget, or "". Exactly N tool calls, tokens or micro-dollars are
-// allowed; one more exceeds the budget.
+// overBudget returns the name of the first budget that the run exceeds, or "" if it exceeds none. A budget of N tool calls, tokens or
+// micro-dollars allows exactly N.
 func (t *txn) overBudget() string {
 	calls, limit := CallsOf(t.g, t.s), LimitOf(t.g, t.s)
 	switch {
@@ -31,7 +30,7 @@ func (t *txn) overBudget() string {
 	return ""
 }
 
-// settle adds what a turn consumed outside the sidecar. The cost in u was computed by price.
+// settle adds the usage of a turn outside the sidecar to the run. price has already computed the cost in u.
 func (t *txn) settle(u machine.Usage) {
 	t.s.Tokens = AddCapped(t.s.Tokens, AddCapped(u.InputTokens, u.OutputTokens))
 	t.s.CostMicro = AddCapped(t.s.CostMicro, u.CostMicro)
@@ -41,8 +40,8 @@ func (t *txn) settle(u machine.Usage) {
 	t.s.ToolCalls = int(AddCapped(int64(t.s.ToolCalls), int64(u.ToolCalls)))
 }
 
-// wallClock stops the clock while the run waits and starts it again (wall_time_excludes_waiting). Without
-// that option the deadline does not move.
+// wallClock stops the wall-time clock of the run when waiting is true, and starts it again when waiting is false. It does so only with
+// the option wall_time_excludes_waiting; otherwise the deadline does not change.
 func (t *txn) wallClock(waiting bool) {
 	s := t.s
 	if !t.g.WallExcludesWaiting {

@@ -4,8 +4,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// LimitOf returns the total that a run may consume; 0 = no limit. The limit of tool calls comes from
-// [CallsOf].
+// LimitOf returns the most tokens and cost that a run may consume in total; 0 = no limit. [CallsOf] returns the limit of tool calls.
 func LimitOf(g *machine.Graph, s *machine.State) machine.Amount {
 	if s.Account != nil {
 		return machine.Amount{Tokens: s.Account.Limit.Tokens, CostMicro: s.Account.Limit.CostMicro}
@@ -13,8 +12,8 @@ func LimitOf(g *machine.Graph, s *machine.State) machine.Amount {
 	return machine.Amount{Tokens: g.Budget.MaxTokens, CostMicro: g.Budget.MaxCostMicroUSD}
 }
 
-// CallsOf returns how many tool calls a run may make in total, including those of its agents: the pack's
-// limit, or the lease's if that is lower; 0 = no limit.
+// CallsOf returns how many tool calls a run and its agents may make in total; 0 = no limit. This is the limit of the pack, or of the
+// lease if that is lower.
 func CallsOf(g *machine.Graph, s *machine.State) int64 {
 	limit := int64(g.Budget.MaxToolCalls)
 	if s.Account != nil && s.Account.Limit.ToolCalls > 0 && (limit == 0 || s.Account.Limit.ToolCalls < limit) {

@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Compensation (semantics §9). Before a run ends other than COMPLETED, and before an event listed in
-// compensate_on is followed, the run's effects are undone one after the other, the last one first. Steps that
-// may still have an effect are awaited first. No turn is handed out meanwhile.
+// Compensation (semantics §9). The effects of a run are undone before the run ends with a status other than COMPLETED, and before an
+// event in compensate_on is followed. They are undone one after the other, the last one first. Steps that may still have an effect must
+// end first. No turn is sent meanwhile.
 
 // recordEffect adds the effect of a finished step to the state, if it can be undone.
 func (t *txn) recordEffect(step *machine.ToolStep) {
@@ -29,7 +29,7 @@ func (t *txn) undoable(step *machine.ToolStep) bool {
 	return step.About == nil && step.Model == nil && t.g.Tools[step.Tool].Compensate != ""
 }
 
-// tooMany refuses a step if the run would have more than MaxEffects effects to undo.
+// tooMany refuses a step after which the run could have more than MaxEffects effects to undo.
 func (t *txn) tooMany(a *ask, earlier []ask) *machine.Denial {
 	if t.g.Tools[a.Tool].Compensate == "" {
 		return nil
@@ -51,7 +51,7 @@ func (t *txn) tooMany(a *ask, earlier []ask) *machine.Denial {
 	return &machine.Denial{Code: "MAX_EFFECTS", Message: fmt.Sprintf("the run has %d effects that can be undone, at most %d", n, machine.MaxEffects)}
 }
 
-// mayHappen reports whether the pending step may still have an effect that can be undone, or may report one.
+// mayHappen reports whether the pending step may still have an effect that can be undone, or may report such an effect.
 func (t *txn) mayHappen(step *machine.ToolStep) bool {
 	if step.Status != machine.StepStatusPending {
 		return false
@@ -66,8 +66,8 @@ func (t *txn) mayHappen(step *machine.ToolStep) bool {
 	return j >= 0 && t.s.Steps[j].About == nil && t.mayHappen(&t.s.Steps[j])
 }
 
-// startCompensation begins the compensation before the run ends or before an event is followed. It reports
-// whether there is an effect to undo. cause is the cause of the transition by the event.
+// startCompensation begins the compensation before the run ends or before an event is followed. It returns false if there is no effect to
+// undo. cause is the cause of the transition by the event.
 func (t *txn) startCompensation(e ending, cause machine.Cause) bool {
 	if len(t.s.Effects) == 0 && !t.anyMayHappen() {
 		return false
@@ -111,8 +111,8 @@ func (t *txn) lastFirst() []uint32 {
 	return steps
 }
 
-// divert handles an end of the run while its effects are being undone. The first end is kept; an event that
-// was to be followed is dropped.
+// divert handles an end of the run that is requested while its effects are being undone. The first such end is kept. If an event was to
+// be followed, it is dropped.
 func (t *txn) divert(e ending) {
 	if t.s.Undo.Status != machine.StatusUnset {
 		return
@@ -126,8 +126,8 @@ func (t *txn) divert(e ending) {
 	t.doomed()
 }
 
-// undoNext continues the compensation when no step is awaited: with the last effect, or, when none is left,
-// with the end or event that started the compensation.
+// undoNext continues the compensation as soon as no step has to end first: it undoes the last effect or, if no effect is left, makes the
+// end or event that started the compensation.
 func (t *txn) undoNext() {
 	for t.s.Undo != nil && len(PendingSteps(t.s)) == 0 {
 		n := len(t.s.Effects)
@@ -152,14 +152,13 @@ func (t *txn) undoNext() {
 	}
 }
 
-// replaceLast changes the last effect in a copy of the list.
+// replaceLast changes the last effect in a copy of the list of effects.
 func (t *txn) replaceLast(change func(*machine.CompensableEffect)) {
 	t.s.Effects = append([]machine.CompensableEffect(nil), t.s.Effects...)
 	change(&t.s.Effects[len(t.s.Effects)-1])
 }
 
-// foundOf takes the outcome of an inquiry about an effect that is about to be undone. An effect that did not
-// happen is removed.
+// foundOf applies the outcome of an inquiry about an effect that is to be undone. An effect that did not happen is removed.
 func (t *txn) foundOf(by *machine.ToolStep, found finding) {
 	n := len(t.s.Effects)
 	if t.s.Undo == nil || n == 0 || t.s.Effects[n-1].Step != by.About.Step {
@@ -174,8 +173,8 @@ func (t *txn) foundOf(by *machine.ToolStep, found finding) {
 	}
 }
 
-// compensated takes the answer of a compensating step. On success the business key of the effect is released;
-// otherwise the effect is listed as uncompensated.
+// compensated applies the answer of a compensating step. After a success the business key of the effect is released. Otherwise the effect
+// is listed as uncompensated.
 func (t *txn) compensated(by *machine.ToolStep, fault machine.Fault) {
 	if t.s.Undo == nil || t.s.Undo.By != by.Step {
 		return
@@ -200,7 +199,7 @@ func (t *txn) freeKey(e *machine.CompensableEffect) {
 	}
 }
 
-// undone ends the run or follows the event, whichever was delayed by the compensation.
+// undone ends the run or follows the event that waited for the compensation.
 func (t *txn) undone() {
 	undo := t.s.Undo
 	t.s.Undo, t.uncompensated = nil, undo.Uncompensated
@@ -211,7 +210,7 @@ func (t *txn) undone() {
 	t.move(undo.Event, undo.Cause, nil)
 }
 
-// checkSettled refuses commands of turns and people while effects are undone.
+// checkSettled refuses commands of turns and people while effects are being undone.
 func (t *txn) checkSettled() error {
 	if t.s.Undo == nil {
 		return nil

@@ -37,7 +37,7 @@ func FollowedTimes(s *machine.State, state, event string) int {
 	return 0
 }
 
-// OrDefault returns n, or the default if n is 0.
+// OrDefault returns n, or def if n is 0.
 func OrDefault[N int | int64 | time.Duration](n, def N) N {
 	if n == 0 {
 		return def
@@ -45,8 +45,7 @@ func OrDefault[N int | int64 | time.Duration](n, def N) N {
 	return n
 }
 
-// AddCapped adds two figures >= 0 and stops at the largest number, so that a counter cannot overflow and
-// appear small.
+// AddCapped adds two numbers >= 0. A sum that overflows becomes the largest number, so that a counter never appears small.
 func AddCapped(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -54,8 +53,7 @@ func AddCapped(a, b int64) int64 {
 	return a + b
 }
 
-// KeepsLedger reports whether steps of tools and agents are checked against the budget before they are
-// issued.
+// KeepsLedger reports whether the budget is checked before each step of a tool or agent is issued.
 func KeepsLedger(g *machine.Graph, s *machine.State) bool {
 	return g.Ledger || s.Account != nil && s.Account.Leased
 }

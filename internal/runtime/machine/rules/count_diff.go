@@ -7,12 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Visits returns the differences of the visits by state, sorted by name.
+// Visits returns the states whose number of visits differs, sorted by name.
 func Visits(a, b *machine.State) []machine.CountChange {
 	return diffCounts(visitCounts(a), visitCounts(b))
 }
 
-// Edges returns the differences of how often edges were followed, named "state.Event".
+// Edges returns the edges that were followed a different number of times, named "state.Event".
 func Edges(a, b *machine.State) []machine.CountChange {
 	return diffCounts(edgeCounts(a), edgeCounts(b))
 }
@@ -49,8 +49,7 @@ func diffCounts(a, b map[string]int64) []machine.CountChange {
 	return changes
 }
 
-// Budgets returns the differences of the figures that count against bounds, in a fixed order. steps returns a
-// run's own calls of tools and agents.
+// Budgets returns the counters of budgets that differ, in a fixed order. steps returns a run's own calls of tools and agents.
 func Budgets(a, b *machine.State, steps func(*machine.State) int64) []machine.CountChange {
 	var changes []machine.CountChange
 	for _, c := range []machine.CountChange{

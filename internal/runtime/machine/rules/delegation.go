@@ -6,8 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// noteDelegation stores a change of a delegation. A change for a finished step or an older attempt is
-// ignored.
+// noteDelegation records a change of a delegation. It ignores a change for a finished step or for an earlier attempt.
 func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
@@ -18,7 +17,7 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 	}
 	step := &t.s.Steps[i]
 	if c.Remote.Announces() && (t.s.Paused || ApprovalExpired(step, t.in.At)) {
-		return machine.IgnoredStale, nil // no work is handed out now
+		return machine.IgnoredStale, nil // no work is sent now
 	}
 	if err := First(CheckDelegation(step, c), t.checkMessageBytes(PartsBytes(c.Question))); err != nil {
 		return 0, err
@@ -33,7 +32,7 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 	return machine.Accepted, nil
 }
 
-// answerDelegation sends the parts of an input to the agent that asks for them.
+// answerDelegation sends the parts of an input to the agent that has asked for an answer.
 func (t *txn) answerDelegation(c *machine.SendInput) error {
 	i := FindStep(t.s.Steps, c.Step)
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Remote == nil || t.s.Steps[i].Remote.Asking == machine.AwaitNothing {

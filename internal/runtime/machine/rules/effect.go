@@ -6,9 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Business keys (semantics §9): the step that first requests an effect owns its key, in the same commit as
-// the request. This file only makes the rows. The store checks that no other step has the key, and the host
-// stamps a refusal if another step has it.
+// Business keys (semantics §9). The step that first requests an effect owns its key from the commit of the request on. This file only
+// makes the rows. The store checks that no other step has the key. If another step has it, the engine stamps a refusal.
 
 // sameEffect refuses the second of two requests of one input that have the same effect.
 func sameEffect(a *ask, earlier []ask) *machine.Denial {
@@ -23,8 +22,8 @@ func sameEffect(a *ask, earlier []ask) *machine.Denial {
 	return nil
 }
 
-// want lists the requested business keys for the host, before any bound is checked, because a request that is
-// refused by another step's key does not count against a bound.
+// want lists the requested business keys for the engine. It does so before any bound is checked, because a request that is refused
+// because of another step's key does not count against a bound.
 func (t *txn) want(asks []ask) {
 	for i := range asks {
 		if a := &asks[i]; a.fresh() && a.Effect != [32]byte{} {
@@ -40,15 +39,15 @@ func (t *txn) takeEffect(step *machine.ToolStep) {
 	}
 }
 
-// doubt marks a step that may have had its effect.
+// doubt marks a step whose effect may have happened.
 func (t *txn) doubt(step *machine.ToolStep) {
 	if step.Effect != [32]byte{} || t.undoable(step) {
 		step.Doubt = true
 	}
 }
 
-// settleEffect updates the business key after the answer of a step. After a success the key keeps the answer;
-// after a definite error it is released. If the outcome is unknown, the key stays taken.
+// settleEffect updates the business key after the answer of a step. After a success the key stays, with the answer. After a definite
+// error the key is released. If the outcome is unknown, the key stays without an answer.
 func (t *txn) settleEffect(step *machine.ToolStep) {
 	switch {
 	case step.Effect == [32]byte{}:
@@ -59,7 +58,7 @@ func (t *txn) settleEffect(step *machine.ToolStep) {
 	}
 }
 
-// freeEffect releases the key. If this same input took it, the two changes are dropped.
+// freeEffect releases the key. If this input also took the key, both changes are dropped.
 func (t *txn) freeEffect(step *machine.ToolStep) {
 	if step.Effect == [32]byte{} {
 		return
@@ -73,8 +72,8 @@ func (t *txn) freeEffect(step *machine.ToolStep) {
 	t.effects = append(t.effects, machine.EffectChange{Op: machine.EffectFreed, Effect: effectOf(t.s, step)})
 }
 
-// unsent reports whether no attempt of the pending step can have had an effect: this input requested it, it
-// waits for a decision, or all its attempts failed definitely and the next one is not due.
+// unsent reports whether no attempt of the pending step can have had an effect. This is so if this input requested it, if it waits for a
+// decision, or if all its attempts failed definitely and the next one is not due.
 func (t *txn) unsent(step *machine.ToolStep) bool {
 	if step.Doubt || step.Model != nil {
 		return false

@@ -6,19 +6,19 @@ import (
 
 // entry is one attempt to enter a state: the run's entry, an event or a timeout.
 type entry struct {
-	// from is nil for the run's entry.
+	// from is the state that the run leaves. It is nil when the run begins.
 	from   *machine.Node
 	event  string
 	target string
 	cause  machine.Cause
 	// artifacts were checked and are stored with the resulting record.
 	artifacts []machine.ArtifactWrite
-	// noProgress means that the loop repeats without progress, so that its target is refused.
+	// noProgress means that the loop repeats without progress. Then the target is refused.
 	noProgress bool
 }
 
-// enter is the algorithm of semantics §3 for entry, event and forced exit. It produces one Transition, or
-// Ended if no state can be entered.
+// enter is the algorithm of semantics §3 for the entry of a run, an event and a forced exit. It makes one Transition, or Ended if no
+// state can be entered.
 func (t *txn) enter(e entry) {
 	t.cancelSteps(whyVisitLeft)
 	if reason := t.visitsUsedUp(); reason != "" {
@@ -40,7 +40,7 @@ func (t *txn) enter(e entry) {
 	t.visit(e, to, redirects)
 }
 
-// visitsUsedUp makes checks 1 and 2 and returns the reason to end, or "".
+// visitsUsedUp makes checks 1 and 2. It returns the reason why the run ends, or "".
 func (t *txn) visitsUsedUp() string {
 	if limit := t.g.Budget.MaxTotalVisits; limit > 0 && t.s.TotalVisits >= limit {
 		return "max_total_visits"
@@ -51,12 +51,12 @@ func (t *txn) visitsUsedUp() string {
 	return ""
 }
 
-// route makes check 3: it follows on_max_visits from one refused state to the next and returns the first
-// state that can be entered, or nil.
+// route makes check 3: it follows on_max_visits from each refused state to the next and returns the first state that can be entered. It
+// returns nil if there is none.
 //
-// A used-up edge refuses its target and continues with the source's on_max_visits. A loop without progress
-// refuses its target in the same way as a used-up state. No state is tried twice, so route terminates even if
-// a pack's forced exits form a cycle.
+// If the edge is used up, its target is refused and route continues with the on_max_visits of the source. If a loop makes no progress,
+// its target is refused in the same way as a state whose visits are used up. No state is tried twice, so route ends even if the forced
+// exits of a pack form a cycle.
 func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
 	var redirects []machine.Redirect
 	next := e.target
@@ -78,7 +78,7 @@ func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
 	return nil, redirects
 }
 
-// edgeUsedUp returns the guard of an edge that was followed as often as max_iterations allows, else "".
+// edgeUsedUp returns the guard of an edge that was followed as often as max_iterations allows. For other edges it returns "".
 func (t *txn) edgeUsedUp(e entry) string {
 	if e.from == nil {
 		return ""
@@ -99,8 +99,8 @@ func refused(redirects []machine.Redirect, state string) bool {
 	return false
 }
 
-// visit makes the one Transition and everything that belongs to a new visit: its first turn, the timeout, the
-// conversation and the queued inputs. An edge counts as followed only if its own target was entered.
+// visit makes the Transition and everything that belongs to a new visit: its first turn, the timeout, the conversation and the queued
+// inputs. An edge counts as followed only if its own target was entered.
 func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	tr := &machine.Transition{
 		Event: e.event, To: to.Name, Intended: e.target,
@@ -135,8 +135,7 @@ func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	t.drainQueue()
 }
 
-// armTimeout sets the timeout of the state that was just entered. A terminal state has none: its events never
-// fire.
+// armTimeout sets the timeout of the state that was just entered. A terminal state has no timeout, because its events cannot be used.
 func (t *txn) armTimeout(n *machine.Node) {
 	t.s.StateTimeoutAt = 0
 	if n.Timeout != nil && !n.Terminal {

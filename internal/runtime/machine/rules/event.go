@@ -14,7 +14,7 @@ const (
 	whyAnswered     = "answered"
 )
 
-// emit takes an event from the turn's holder or from outside.
+// emit applies an event from the turn's holder or from outside.
 func (t *txn) emit(c *machine.EmitEvent) error {
 	if err := t.checkEmit(c); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (t *txn) checkEmit(c *machine.EmitEvent) error {
 	return t.checkEvent(c.Event)
 }
 
-// move follows a declared event. If the run is over its budget, the event ends it instead.
+// move follows a declared event. If the run is over a budget, the run ends instead.
 func (t *txn) move(event string, cause machine.Cause, artifacts []machine.ArtifactWrite) {
 	if t.endIfOverBudget(event, artifacts) {
 		return
@@ -56,7 +56,7 @@ func (t *txn) move(event string, cause machine.Cause, artifacts []machine.Artifa
 	t.enter(e)
 }
 
-// abandonTurn closes the open turn, if any, without a result.
+// abandonTurn closes the open turn without a result. If no turn is open, it does nothing.
 func (t *txn) abandonTurn(why string) {
 	turn := t.s.Turn
 	if turn == nil {

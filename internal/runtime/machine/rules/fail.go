@@ -4,8 +4,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// fail takes a failed execution of the open turn. A repeat of the report that opened the current attempt is a
-// duplicate, not stale.
+// fail applies the report of a failed execution of the open turn. If the same report has already opened the current attempt, the repeat
+// is a duplicate, not stale.
 func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
 	if err := t.checkOpen(); err != nil {
 		return 0, err
@@ -36,8 +36,8 @@ func (t *txn) repeatsFailure(c *machine.FailTurn) bool {
 // turnFailed is the reason of a run that ended because its turn failed.
 const turnFailed = "turn_failed"
 
-// failTurn ends the current attempt of the turn and fills in the rest of `failed`. The next attempt follows
-// after a pause, or the run ends with the given reason. Pending steps belong to the visit and stay pending.
+// failTurn ends the current attempt of the turn and sets the other fields of `failed`. The next attempt follows after a pause, or the run
+// ends with the given reason. Pending steps belong to the visit and stay pending.
 func (t *txn) failTurn(failed *machine.TurnFailed, reason string) {
 	turn := t.turn()
 	failed.TurnSeq, failed.Attempt = turn.Seq, turn.Attempt
@@ -74,7 +74,7 @@ func (t *txn) afterFailure(turn *machine.Turn, failed *machine.TurnFailed, over,
 	}
 }
 
-// suspend releases a turn that only waits for its visit's pending steps.
+// suspend releases a turn whose executor only waits for pending steps of the visit.
 func (t *txn) suspend(c *machine.SuspendTurn) error {
 	if err := First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
 		return err
@@ -96,17 +96,16 @@ func (t *txn) suspend(c *machine.SuspendTurn) error {
 	return nil
 }
 
-// markTurnReady makes an open turn ready: its backoff is over, or all the steps that it was suspended for are
-// answered. The next execution is a new one, and its default step keys count from 1.
+// markTurnReady makes an open turn ready, because its backoff is over or all the steps that it was suspended for are answered. The next
+// execution is a new one; its default step keys count from 1.
 func (t *txn) markTurnReady() {
 	turn := t.turn()
 	turn.NotBefore, turn.Suspended, turn.Requests = 0, false, 0
 	t.record(&machine.TurnReady{TurnSeq: turn.Seq, Attempt: turn.Attempt})
 }
 
-// loseTurn handles the loss of the turn's executor. A plain disconnect has no effect here: the host remembers
-// deliveries. The turn of a CALLER run can be lost only with a worker that serves it; the assignment names
-// that worker.
+// loseTurn handles the loss of the turn's executor. A single lost connection has no effect here, because the dispatcher counts
+// deliveries. In a run with execution CALLER a turn can be lost only by the worker that serves the run; the assignment names that worker.
 func (t *txn) loseTurn(c *machine.LoseTurn) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal

@@ -7,8 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// beginFork is Step for [machine.Fork]. Seq 1 is the Origin, which holds everything that was copied; queued
-// inputs follow it.
+// beginFork is Step for [machine.Fork]. The first record is the Origin, which represents all copied data. The queued inputs follow it.
 func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.Fork) (machine.Result, error) {
 	if s != nil {
 		return machine.Result{State: s}, RunExists(s)
@@ -36,11 +35,11 @@ func Imported() error {
 	}
 }
 
-// takeOver makes the copy.
+// takeOver copies the data of the source into the new run.
 func (t *txn) takeOver(c *machine.Fork) error {
 	s, from := t.s, c.From
 	s.Forked = &machine.Forked{RunID: from.RunID, Seq: c.Seq}
-	// If the source can be erased, the copy can be, too.
+	// If the values of the source can be erased, the values of the copy can be erased, too.
 	s.Erasable = s.Erasable || from.Erasable
 	// Tools that the source may not call are also forbidden for the copy.
 	s.Policy = from.Policy
@@ -66,8 +65,7 @@ func (t *txn) takeOver(c *machine.Fork) error {
 	return nil
 }
 
-// takeArtifacts copies the heads of all artifacts except the changed ones, which are written anew. The Origin
-// holds the values.
+// takeArtifacts copies the heads of all artifacts except the changed ones, which are written again. The Origin contains the values.
 func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64) error {
 	for i := range c.From.Artifacts {
 		head := c.From.Artifacts[i]
@@ -97,7 +95,7 @@ func holds(writes []machine.ArtifactWrite, name string) int {
 	return slices.IndexFunc(writes, func(w machine.ArtifactWrite) bool { return w.Name == name })
 }
 
-// takeMessages makes each conversation one row, held by the Origin.
+// takeMessages stores each conversation as one message row. The Origin contains the messages.
 func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 	var size int64
 	for i := range c.Conversations {
@@ -138,7 +136,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 			p.Call = &machine.CallRef{Step: numbers[p.Call.Step], Index: p.Call.Index}
 		}
 		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq, p.Approval = s.LastStep, seq, seq, seq, nil
-		p.Effect, p.Doubt, p.Local = [32]byte{}, false, false // these belong to the source
+		p.Effect, p.Doubt, p.Local = [32]byte{}, false, false // the copy does not own the effect of the source
 		if p.Model != nil {
 			p.Model = &machine.ModelStep{Calls: p.Model.Calls, Rejected: p.Model.Rejected}
 		} else {
@@ -152,8 +150,8 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	}
 }
 
-// takeTurn opens the source's open turn as attempt 1, with the inputs that waited for its end. The default
-// keys of its steps are the same as in the source.
+// takeTurn opens the source's open turn as attempt 1, with the inputs that waited for the end of that turn. The default keys of its steps
+// are the same as in the source.
 func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	if c.From.Turn == nil {
 		t.s.Awaiting = TurnAwaitingOf(c.From)
@@ -179,8 +177,7 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	}
 }
 
-// Resolved returns the steps of a state's visit that a fork of it copies, in the order of their new numbers
-// from 1.
+// Resolved returns the steps of a state's visit that a fork copies, in the order of their new numbers from 1.
 func Resolved(s *machine.State) []machine.ToolStep {
 	var steps []machine.ToolStep
 	for i := range s.Steps {

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Of returns a run's rows in the list indexes. An imported run is found by pack, label and, if it had ended,
-// by status. It is not an active run, and not a child or task of another run.
+// Of returns the rows of a run in the list indexes. An imported run has rows for its pack, its labels and, if it has ended, its status.
+// It is not an active run, and not a child or task of another run.
 func Of(s *machine.State) []machine.IndexChange {
 	var out []machine.IndexChange
 	if !s.Imported || s.Status.Terminal() {
@@ -33,7 +33,7 @@ func Of(s *machine.State) []machine.IndexChange {
 	return append(out, taskIndexes(s)...)
 }
 
-// taskIndexes returns the rows by which an owner's tasks are found: newest status first, and by context.
+// taskIndexes returns the rows by which the tasks of an owner are listed: by the time of their status, the newest first, and by context.
 func taskIndexes(s *machine.State) []machine.IndexChange {
 	if s.Task == nil {
 		return nil
@@ -44,7 +44,7 @@ func taskIndexes(s *machine.State) []machine.IndexChange {
 	}
 }
 
-// Task returns the row that sorts an owner's tasks by the time of their last status, newest first.
+// Task returns the row that orders an owner's tasks by the time of their last status, the newest first.
 func Task(s *machine.State, add bool) machine.IndexChange {
 	return machine.IndexChange{Index: "task", Value: fmt.Sprintf("%s\x00%016x", s.Task.Owner, uint64(math.MaxInt64-s.StatusAt)), Add: add}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CheckUsage refuses negative figures, which would increase the remaining budget, and parts that exceed their
+// CheckUsage refuses negative figures, because they would increase the remaining budget. It also refuses a part that is larger than its
 // total.
 func CheckUsage(u machine.Usage) error {
 	refusal := &machine.Error{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
@@ -51,8 +51,7 @@ func First(checks ...error) error {
 	return nil
 }
 
-// CheckDelegation checks that an attempt keeps one task for its whole life, and that a noted answer is the
-// one that waits to be sent.
+// CheckDelegation checks that an attempt has only one task, and that a noted answer is the answer that waits to be sent.
 func CheckDelegation(step *machine.ToolStep, c *machine.NoteDelegation) error {
 	if !step.Delegation {
 		return &machine.Error{
@@ -76,7 +75,7 @@ func CheckDelegation(step *machine.ToolStep, c *machine.NoteDelegation) error {
 	return nil
 }
 
-// CheckReject refuses a rejection of work that also asks for another attempt.
+// CheckReject refuses a report that rejects the work and also asks for another attempt.
 func CheckReject(c *machine.FailTurn) error {
 	if !c.Reject || !c.Retryable {
 		return nil
@@ -125,7 +124,7 @@ func CheckModelRequest(c *machine.RequestModel) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "request", Message: "say what the model is asked"}
 }
 
-// NotModel returns the error for a model's answer to a step that calls a tool.
+// NotModel returns the error for a model's answer to a step that is not a model call.
 func NotModel(step *machine.ToolStep, key string) error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key",

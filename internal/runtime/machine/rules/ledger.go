@@ -8,12 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The ledger of a run. It is kept if the pack gives costs of tools or sets on_budget, and in every run that
-// spends from a lease.
+// The ledger of a run. A run has a ledger if its pack gives costs of tools or sets on_budget, and if it consumes from a lease.
 //
-// In a run with a ledger, a step is issued only if its maximum consumption fits in the budget, and
-// consumption that is never reported counts in full. For agents the ledger is kept in every run with a bound:
-// each agent gets a lease of a part of the budget, including tool calls.
+// In a run with a ledger, a step is issued only if its maximum consumption fits in the budget. Consumption that is never reported counts
+// as the maximum. For agents, every run with a bound has a ledger: each agent gets a lease of a part of the budget, including tool calls.
 
 // account returns the run's account for modification.
 func (t *txn) account() *machine.Account {
@@ -25,9 +23,9 @@ func (t *txn) account() *machine.Account {
 	return &account
 }
 
-// refusedBy returns the budget or the operator's account that cannot cover `more` in addition to what was
-// consumed and what pending steps may consume; "" = it fits. The pending step at index i is left out. A local
-// delegation is not charged to the run's accounts, because the agent's run is.
+// refusedBy returns the budget or operator's account that cannot cover `more` in addition to what was consumed and what pending steps may
+// consume. It returns "" if all can. The pending step at index i is left out. A local delegation is not charged to the run's accounts,
+// because the agent's run is charged there.
 func (t *txn) refusedBy(i int, more machine.Amount, local bool) string {
 	limit := LimitOf(t.g, t.s)
 	if more.ToolCalls > 0 && t.callsLeft(i) < more.ToolCalls {
@@ -46,9 +44,8 @@ func (t *txn) refusedBy(i int, more machine.Amount, local bool) string {
 	return t.exhausted(i, more)
 }
 
-// boundFor returns what a call of the tool may consume: its cost, or the agent's lease. If the pack sets no
-// lease for an agent, its lease is an equal share of the remaining budget for each step that could be pending
-// at the same time.
+// boundFor returns the most that a call of the tool may consume: its cost or, for an agent, its lease. If the pack sets no lease for an
+// agent, the lease is an equal share of the remaining budget for each step that could be pending at the same time.
 func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 	if !KeepsLedger(t.g, t.s) && !(t.rules.agentsAreLeased && tool.Agent) {
 		return machine.Amount{}
@@ -64,18 +61,18 @@ func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 	}
 	if left := limit.Tokens - committed.Tokens; limit.Tokens > 0 {
 		bound.Tokens = max(1, left/free)
-		if t.rules.agentsAreLeased { // one turn, if the budget has that much
+		if t.rules.agentsAreLeased { // the lease covers one turn, if the budget has that much
 			bound.Tokens = max(bound.Tokens, min(left, OrDefault(tool.TurnTokens, machine.DefaultTurnTokens)))
 		}
 	}
 	if t.rules.agentsAreLeased && CallsOf(t.g, t.s) > 0 {
-		bound.ToolCalls = max(1, (t.callsLeft(-1)-1)/free) // one is the delegation itself
+		bound.ToolCalls = max(1, (t.callsLeft(-1)-1)/free) // the delegation itself is one call
 	}
 	return bound
 }
 
-// callsLeft returns how many more tool calls the run and its agents may make, without those leased to agents.
-// The lease of the step at the index `but` is left out. A run without a bound has the largest number.
+// callsLeft returns how many more tool calls the run and its agents may make, without the calls that are leased to agents. The lease of
+// the step at the index `but` is not subtracted. For a run without a bound it returns the largest number.
 func (t *txn) callsLeft(but int) int64 {
 	limit := CallsOf(t.g, t.s)
 	if limit == 0 {
@@ -89,8 +86,8 @@ func usageOfBound(b machine.Amount) machine.Usage {
 	return machine.Usage{InputTokens: b.Tokens, CostMicro: b.CostMicro, ToolCalls: int(b.ToolCalls)}
 }
 
-// consumed returns what an answer to a step settles. It also returns an error that replaces the answer if an
-// agent consumed more than its lease; then at most the lease is charged.
+// consumed returns the usage that an answer to a step adds to the run. If an agent consumed more than its lease, it also returns an error
+// that replaces the answer; then at most the lease is charged.
 func consumed(step *machine.ToolStep, used machine.Usage, metered bool) (machine.Usage, *machine.Fault) {
 	lease := step.Bound
 	if lease == (machine.Amount{}) {
@@ -125,9 +122,8 @@ func consumed(step *machine.ToolStep, used machine.Usage, metered bool) (machine
 	return used, fault
 }
 
-// forgo settles the maximum consumption of a step of a tool or agent that is cancelled after it was handed
-// out, because its real consumption will never be reported. A step that was never handed out consumed
-// nothing.
+// forgo charges the maximum consumption of a tool or agent step that is cancelled after it was sent, because its real consumption will
+// never be reported. A step that was never sent consumed nothing.
 func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 	if step.Model != nil {
 		t.keepReservation(step)
@@ -145,8 +141,8 @@ func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 
 const whyBudget = "budget"
 
-// wrapsUp reports whether a refusal for the reason leads to the state x_pawl.on_budget. It does not if the
-// run is in a terminal state or has already entered that state for this reason.
+// wrapsUp reports whether a refusal for this reason leads to the state x_pawl.on_budget. It does not if the run is in a terminal state,
+// or has already entered on_budget for this reason.
 func (t *txn) wrapsUp(reason string) bool {
 	if t.g.OnBudget == "" || reason != "max_tokens" && reason != "max_cost_usd" && !strings.HasPrefix(reason, AccountExhausted) {
 		return false
@@ -183,7 +179,7 @@ func (t *txn) closeFor(status machine.Status, reason string) {
 	t.enter(entry{from: t.node(), target: t.g.OnBudget, cause: machine.CauseBudget})
 }
 
-// notMade returns the denial for the requests after the refused one.
+// notMade returns the denial for the requests that follow the refused one.
 func (t *txn) notMade() *machine.Denial {
 	if undo := t.s.Undo; undo != nil {
 		return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ends %s (%s)", undo.Status, undo.Reason)}

@@ -9,13 +9,13 @@ type ending struct {
 	status    machine.Status
 	reason    string
 	redirects []machine.Redirect
-	// event was requested and leads to intended; "" = no event is lost.
+	// event is the event that was requested and is not followed, because the run ends. intended is its target. "" = there is no such event.
 	event, intended string
 	// artifacts were checked and are stored with the Ended record.
 	artifacts []machine.ArtifactWrite
 }
 
-// end ends the run, after its effects were undone if there are any.
+// end ends the run. If the run has effects to undo, they are undone first.
 func (t *txn) end(e ending) {
 	switch {
 	case t.s.Undo != nil:
@@ -25,7 +25,7 @@ func (t *txn) end(e ending) {
 	}
 }
 
-// finish ends the run and clears everything that could move it.
+// finish ends the run and clears all data that could change it later.
 func (t *txn) finish(e ending) {
 	t.cancelSteps(whyRunEnded)
 	t.closeAccount()
@@ -41,8 +41,8 @@ func (t *txn) finish(e ending) {
 	s.Deadline, s.WallLeft, s.StateTimeoutAt, s.Effects = 0, 0, 0, nil
 }
 
-// endIfOverBudget ends a run that is over a budget and reports whether it did. event is the event lost by
-// that; "" = none.
+// endIfOverBudget ends a run that is over a budget. It returns false if the run is within its budgets. event is the event that is then
+// not followed; "" = none.
 func (t *txn) endIfOverBudget(event string, artifacts []machine.ArtifactWrite) bool {
 	reason := t.overBudget()
 	if reason == "" {
@@ -66,7 +66,7 @@ func (t *txn) pause(c *machine.Pause) error {
 	return nil
 }
 
-// resume clears the paused flag; a state timeout that passed during the pause fires then.
+// resume clears the paused flag. If the timeout of the state passed during the pause, the timeout event fires now.
 func (t *txn) resume(c *machine.Resume) error {
 	if err := t.checkOpen(); err != nil || !t.s.Paused {
 		return err
@@ -76,7 +76,7 @@ func (t *txn) resume(c *machine.Resume) error {
 	return nil
 }
 
-// cancel ends the run CANCELLED; the input's note is kept in its entry.
+// cancel ends the run as CANCELLED. The note of the input is kept in the entry.
 func (t *txn) cancel() error {
 	if err := t.checkOpen(); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// sendInput opens the next turn of the visit with the input, or queues the input for that turn.
+// sendInput opens the next turn of the visit with the input. If a turn is open, it queues the input for the next turn.
 func (t *txn) sendInput(c *machine.SendInput) error {
 	if err := t.checkOpen(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (t *txn) sendInput(c *machine.SendInput) error {
 	return nil
 }
 
-// checkQueue bounds the inputs that wait while a turn is open.
+// checkQueue bounds the inputs that are queued while a turn is open.
 func (t *txn) checkQueue() error {
 	limit := t.s.Limits.MaxQueuedInputs
 	if t.s.Turn == nil || len(t.s.Queue) < limit {
@@ -64,7 +64,7 @@ func (t *txn) nextTurn() {
 	t.drainQueue()
 }
 
-// drainQueue makes the queued inputs messages of the current state.
+// drainQueue adds the queued inputs to the conversation of the current state.
 func (t *txn) drainQueue() {
 	for _, seq := range t.s.Queue {
 		t.addMessage(seq)
@@ -73,14 +73,14 @@ func (t *txn) drainQueue() {
 	t.s.Queue = nil
 }
 
-// addMessage appends a message row for the record seq.
+// addMessage adds a message row for the record seq.
 func (t *txn) addMessage(seq uint64) {
 	c := t.conversation(t.s.Current)
 	t.messages = append(t.messages, machine.MessageRow{State: c.State, N: c.Next, Seq: seq})
 	c.Next++
 }
 
-// resetConversation hides the messages of earlier visits from the next visit.
+// resetConversation makes the next visit begin without the messages of earlier visits.
 func (t *txn) resetConversation(state string) {
 	for i := range t.s.Conversations {
 		c := &t.s.Conversations[i]
@@ -92,7 +92,7 @@ func (t *txn) resetConversation(state string) {
 	}
 }
 
-// conversation returns a state's window of messages for modification.
+// conversation returns the conversation window of a state, for modification.
 func (t *txn) conversation(state string) *machine.Conversation {
 	if !t.own.conversations {
 		t.s.Conversations, t.own.conversations = slices.Clone(t.s.Conversations), true

@@ -7,11 +7,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Model calls (semantics §9). The executor of the turn makes them, so a MODEL step has no outbox row. Two
-// things keep a call from being made twice: the step's key, and the record of its answer.
+// Model calls (semantics §9). The executor of the turn makes them, so a MODEL step has no outbox row. The key of the step and the record
+// of its answer prevent that a call is made twice.
 
-// requestModel requests a round of the turn. An answered round is answered from the record; a round that an
-// earlier execution requested without getting an answer is requested again.
+// requestModel requests a round of the turn, that is, the next call of the model. If the round is answered, the record is the answer. If
+// an earlier execution requested the round and got no answer, the round is requested again.
 func (t *txn) requestModel(c *machine.RequestModel) error {
 	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), CheckModelRequest(c)); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	return nil
 }
 
-// Round returns the step of the requested round, or nil. Only for an open turn.
+// Round returns the step of the requested round, or nil if there is none. A turn must be open.
 func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 	if s.Turn == nil {
 		return nil
@@ -60,8 +60,8 @@ func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 	return &s.Steps[i]
 }
 
-// settled reports whether there is no call to make: the round was answered, or this execution has requested
-// it before and either waits for the answer or has used up its attempts.
+// settled reports whether no call has to be made: the round is answered, or this execution has already requested it and waits for the
+// answer or has used up its attempts.
 func (t *txn) settled(i int, c *machine.RequestModel) bool {
 	step := &t.s.Steps[i]
 	return step.Status == machine.StepStatusOK || t.requestedBy(step, c.TurnSeq, c.Attempt, c.Assigned)
@@ -72,7 +72,7 @@ func (t *txn) requestedBy(step *machine.ToolStep, turn uint64, attempt int, by *
 	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == ValueOf(by)
 }
 
-// replayModel answers from the record. If the request differs from the recorded one, that is recorded once.
+// replayModel answers a request from the record. If the request differs from the recorded one, this is recorded once.
 func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	step := &t.s.Steps[i]
 	outcome := OutcomeOf(step)
@@ -85,7 +85,7 @@ func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	t.outcomes = []machine.StepOutcome{outcome}
 }
 
-// model returns the MODEL part of a step for modification.
+// model returns the data of a MODEL step, for modification.
 func (t *txn) model(i int) *machine.ModelStep {
 	step := &t.steps()[i]
 	m := *step.Model
@@ -93,7 +93,7 @@ func (t *txn) model(i int) *machine.ModelStep {
 	return &m
 }
 
-// checkPendingModel bounds the pending steps, with the same limit as for tools.
+// checkPendingModel bounds the pending steps with the same limit as for tools.
 func (t *txn) checkPendingModel(i int) error {
 	limit := OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
 	got := OfTurns(t.s) + 1
@@ -110,14 +110,14 @@ func (t *txn) checkPendingModel(i int) error {
 	}
 }
 
-// checkAnswerSpace checks that the run's messages have space for the request and an answer, so that a paid
-// answer is not refused for lack of space.
+// checkAnswerSpace checks that the run's messages have room for the request and an answer, so that a paid answer is not refused for lack
+// of space.
 func (t *txn) checkAnswerSpace(size int64) error {
 	return t.checkMessageBytes(AddCapped(size, 1))
 }
 
-// priceBound computes the cost of the call's bound. A model without a price may be called only if the
-// executor gives the cost, so that a paid answer is not refused for lack of a price.
+// priceBound computes the cost of the bound of the call. A model without a price may be called only if the executor gives the cost, so
+// that a paid answer is not refused for lack of a price.
 func (t *txn) priceBound(c *machine.RequestModel) (err error) {
 	if t.rules.costIsKnown && LimitOf(t.g, t.s).CostMicro > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
 		return Unpriced(c.Model.Model, "request.model")
@@ -131,8 +131,8 @@ func AnswerSpace(s *machine.State) int64 {
 	return max(0, min(machine.MaxAnswerBytes, s.Limits.MaxMessageBytes-s.MessageBytes))
 }
 
-// modelBound returns how the run ends if a call is made that may consume that much. The maximum of the call,
-// and of the pending calls except the step at index i, must fit in the remaining budget.
+// modelBound returns how the run ends if a call with this maximum is made, or Running if the call fits. The maximum of the call, and of
+// the pending calls except the step at index i, must fit in the remaining budget.
 func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, string) {
 	if t.overdue() {
 		return machine.BudgetExhausted, "max_wall_time_sec"
@@ -151,7 +151,7 @@ func (t *txn) denyModel(key string, c *machine.RequestModel, status machine.Stat
 	t.closeFor(status, reason)
 }
 
-// issueModel gives the request the run's next step number and returns its index.
+// issueModel gives the request the next step number of the run and returns the index of the new step.
 func (t *txn) issueModel(key string, c *machine.RequestModel) int {
 	s := t.s
 	s.LastStep++
@@ -181,17 +181,17 @@ func (t *txn) hold(i int, c *machine.RequestModel) {
 	}
 }
 
-// reopenModel requests a round again that an earlier execution requested without getting an answer: the same
-// step, the next attempt. The outcome of a call that was under way is then unknown.
+// reopenModel requests a round again that an earlier execution requested without getting an answer. It is the same step with the next
+// attempt. The outcome of the earlier call is then unknown.
 func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 	step := &t.steps()[i]
 	if step.Status == machine.StepStatusPending {
 		t.unanswered(step, executionLost)
 	}
 	changed := step.PayloadHash != c.Model.Hash
-	// A request in another turn gets a record of its own. So does a request that includes messages recorded
-	// after the step's request record; a fork, for example, repeats steering messages of its source. This
-	// way, every message included in an answered request is older than the record of that request.
+	// A request in another turn gets its own record. So does a request that includes messages that were recorded after the request of the
+	// step; a fork, for example, repeats steering messages of its source. So every message in an answered request is older than the record
+	// of that request.
 	asks := changed || step.TurnSeq != c.TurnSeq ||
 		slices.ContainsFunc(c.Model.IncludedSeqs, func(seq uint64) bool { return seq > step.RequestSeq })
 	step.Attempt++
@@ -210,12 +210,12 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 		t.knowTexts(c.Model, seq)
 	}
 	if changed {
-		t.model(i).ResponseID = "" // the response belongs to the other request
+		t.model(i).ResponseID = "" // the response id belongs to the other request
 	}
 	t.hold(i, c)
 }
 
-// knowTexts remembers the texts that the record seq holds.
+// knowTexts remembers the texts that the record seq contains.
 func (t *txn) knowTexts(r *machine.ModelRequest, seq uint64) {
 	for _, text := range []*machine.ModelText{&r.System, &r.Tools, &r.Parameters} {
 		if text.Hash == ([32]byte{}) || text.Seq != 0 {
@@ -228,8 +228,7 @@ func (t *txn) knowTexts(r *machine.ModelRequest, seq uint64) {
 	}
 }
 
-// answerModel takes the outcome of a model call. An answer that no execution waits for only settles its
-// usage.
+// answerModel applies the outcome of a model call. If no execution waits for the answer, only its usage is counted.
 func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	if t.s.Status.Terminal() && t.s.Erased != nil {
 		return machine.IgnoredTerminal, nil
@@ -270,8 +269,8 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	return machine.Accepted, nil
 }
 
-// expectsAnswer reports whether the step is pending and the answering execution is the one that requested it.
-// A successful answer of any of its attempts is accepted, a failure only of the current attempt.
+// expectsAnswer reports whether the step is pending and the execution that answers is the one that requested it. A success is accepted
+// for any attempt, a failure only for the current attempt.
 func (t *txn) expectsAnswer(i int, c *machine.AnswerModel) bool {
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Turn == nil {
 		return false
@@ -283,8 +282,8 @@ func (t *txn) expectsAnswer(i int, c *machine.AnswerModel) bool {
 	return c.Attempt == step.Attempt || c.Answer != nil && c.Attempt < step.Attempt
 }
 
-// checkModelStep refuses a number that is no MODEL step of the run. A step of an earlier visit is not
-// checked, because its data is no longer in the state.
+// checkModelStep refuses a step number that does not belong to a MODEL step of the run. A step of an earlier visit is not checked,
+// because its data is no longer in the state.
 func (t *txn) checkModelStep(step uint32) error {
 	if step == 0 || step > t.s.LastStep {
 		return &machine.Error{
@@ -309,7 +308,7 @@ func (t *txn) checkAnswerSize(size int64) error {
 	}
 }
 
-// failModel issues the same step again while attempts allow it; otherwise the step gets the error.
+// failModel issues the same step again while it has attempts left. Otherwise the step is answered with the error.
 func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	t.settle(c.Usage)
 	step := &t.steps()[i]
@@ -332,15 +331,15 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
 }
 
-// affords reports whether the budgets cover another attempt of the call, as they must cover a new call. If
-// not, an execution that requests the round again gets the exceeded budget as its error.
+// affords reports whether the budgets cover another attempt of the call, with the same check as for a new call. If they do not, an
+// execution that requests the round again gets the exceeded budget as its error.
 func (t *txn) affords(i int) bool {
 	m := t.s.Steps[i].Model
 	_, reason := t.modelBound(i, m.Tokens, m.CostMicro)
 	return reason == "" && t.overBudget() == ""
 }
 
-// updateModelCall stores the provider's id of a response.
+// updateModelCall stores the id that the provider gave to a response.
 func (t *txn) updateModelCall(c *machine.UpdateModelCall) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
@@ -374,8 +373,7 @@ func (t *txn) dropModels(why string) {
 	}
 }
 
-// conversationThrough finds the MODEL step up to which the messages of a completed turn join the
-// conversation.
+// conversationThrough returns the MODEL step up to which the messages of a completed turn are added to the conversation.
 func (t *txn) conversationThrough(c *machine.CompleteTurn) (machine.StepRef, error) {
 	if c.ConversationThroughStep == 0 {
 		return machine.StepRef{}, nil

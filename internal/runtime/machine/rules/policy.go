@@ -8,12 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The tool policy of runs that agents execute (semantics §10). A run's lists of tools are sent with its
-// delegations, together with the lists that the run itself received at its start. So no run can call a tool
-// that is forbidden for a run above it.
+// The tool policy of runs that agents execute (semantics §10). A run sends its lists of tools with its delegations, together with the
+// lists that it received itself at its start. So no run can call a tool that is forbidden for one of its ancestors.
 
-// denied returns the denial of a tool by the policy that the run received at its start; nil = allowed. As
-// with the operator's list, a tool needs its reconciling and compensating tools to be allowed, too.
+// denied returns the denial of a tool by the policy that the run received at its start; nil = the tool is allowed. The reconciling and
+// compensating tools of the tool must be allowed, too.
 func (t *txn) denied(name string) *machine.Denial {
 	if t.s.Policy == nil {
 		return nil
@@ -30,8 +29,8 @@ func (t *txn) denied(name string) *machine.Denial {
 	return nil
 }
 
-// passOn returns the tools that an agent's run may call: those allowed by both the operator and the run's own
-// policy, without those that the policy or the prompt blocks. nil = no list.
+// passOn returns the policy for an agent's run. It allows the tools that both the operator and the run's own policy allow, without the
+// tools that the policy or the prompt blocks. nil = no restriction.
 func (t *txn) passOn(operator *machine.ToolPolicy) *machine.ToolPolicy {
 	out := &machine.ToolPolicy{}
 	if operator != nil {

@@ -9,9 +9,9 @@ import (
 // Prices (semantics §6). The machine computes the cost of tokens from the pack's price, or else from the
 // operator's price, which is stamped into the input. So the cost of an input never changes.
 
-// price checks usage and computes its cost. If the model has a price, that price applies and the executor's
-// figure is ignored. If the model has none or is not named, the executor's figure applies. Tokens with
-// neither are refused in a run that has a cost budget, because they are not free.
+// price checks usage and computes its cost. If the model has a price, this price applies, and the cost that the executor reported is
+// ignored. If the model has no price or is not named, the reported cost applies. If there is neither, a run with a cost budget refuses
+// the tokens, because they are not free.
 func (t *txn) price(u machine.Usage) (machine.Usage, error) {
 	if err := CheckUsage(u); err != nil {
 		return u, err
@@ -26,7 +26,7 @@ func (t *txn) price(u machine.Usage) (machine.Usage, error) {
 	return u, Unpriced(u.Model, "usage.model")
 }
 
-// PriceOf returns the price of the model in the usage; nil = it has none.
+// PriceOf returns the price of the model in the usage; nil = there is no price.
 func PriceOf(g *machine.Graph, u *machine.Usage) *machine.Price {
 	if u.Model == "" {
 		return nil
@@ -37,10 +37,10 @@ func PriceOf(g *machine.Graph, u *machine.Usage) *machine.Price {
 	return u.Price
 }
 
-// Unpriced returns the error for using a model without a price in a run with a cost budget. field is the
-// request field that names the model. model "" = the request does not name it.
+// Unpriced returns the error for using a model without a price in a run with a cost budget. field is the request field that names the
+// model. If model is "", the request does not name a model.
 func Unpriced(model, field string) error {
-	what := fmt.Sprintf("nobody says what the model %q costs", model)
+	what := fmt.Sprintf("the model %q has no price", model)
 	if model == "" {
 		what = "tokens without a cost, and without the model that took them"
 	}

@@ -10,15 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Loops without progress (x_pawl.no_progress, semantics §6). A visit that ends in the same way as an earlier
-// one brought no progress. A visit that ends in a new way is progress, and so is every input from outside.
+// Loops without progress (x_pawl.no_progress, semantics §6). A visit that ends in the same way as an earlier visit made no progress. A
+// visit that ends in a new way made progress, and every input from outside counts as progress.
 
 // noProgress is the guard that refuses a target, and the reason of the end.
 const noProgress = "no_progress"
 
-// madeNoProgress counts the end of the visit and reports whether the target is to be refused. A target
-// without a fallback (on_max_visits) is entered once more if another state of the loop has a fallback: the
-// run is refused there.
+// madeNoProgress counts the end of the visit and reports whether the target must be refused. A target without a fallback (on_max_visits)
+// is entered once more if another state of the loop has a fallback. The run is then refused at that state.
 func (t *txn) madeNoProgress(e entry) bool {
 	rule := t.g.NoProgress
 	if rule == nil {
@@ -31,7 +30,7 @@ func (t *txn) madeNoProgress(e entry) bool {
 	return n > rule.Window || t.g.States[e.target].OnMaxVisits != "" || !t.hasFallbackState()
 }
 
-// repeated records how the visit ends and returns how many visits ended in that way, this one included.
+// repeated records how the visit ends. It returns how many visits, including this one, ended in that way.
 func (t *txn) repeated(e entry) int {
 	end := t.endOfVisit(e)
 	list := slices.Clone(t.s.Repeats)

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Nothing returns the error for a decision about a step that waits for none.
+// Nothing returns the error for a decision about a step that does not wait for a decision.
 func Nothing(step uint32) error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "NOTHING_TO_DECIDE", Field: "step",
@@ -16,8 +16,7 @@ func Nothing(step uint32) error {
 	}
 }
 
-// Already returns the error for a decision about a step that is already decided. It contains the first
-// decision.
+// Already returns the error for a decision about a step that is already decided. The error contains the first decision.
 func Already(step *machine.ToolStep) error {
 	a := step.Approval
 	return &machine.Error{
@@ -37,8 +36,8 @@ func Starter(a *machine.Approval, c *machine.DecideStep, by string) error {
 	}
 }
 
-// Digest refuses a decision about a different call than the held one. The error does not contain the digest:
-// a caller that may not see the call must not decide about it.
+// Digest refuses a decision whose digest is not the digest of the held call. The error does not contain the correct digest, because a
+// caller that may not see the call must not decide about it.
 func Digest(step *machine.ToolStep, c *machine.DecideStep) error {
 	if step.Approval.Digest == c.Digest {
 		return nil
@@ -71,7 +70,7 @@ func CheckDecision(c *machine.DecideStep, now int64) error {
 	return nil
 }
 
-// NotGivenOut returns the error for an answer to an attempt that was not handed out yet.
+// NotGivenOut returns the error for an answer to an attempt that was not sent yet.
 func NotGivenOut(step *machine.ToolStep) error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "STEP_HELD", Field: "step",

@@ -6,14 +6,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Rejection of a model's answer by the executor (semantics §13, ADR 0086). The answer remains recorded and
-// paid. The turn's next attempt requests the round again as another step, and that request contains the
-// reason.
+// An executor can reject a model's answer (semantics §13, ADR 0086). The answer stays recorded and paid. The next attempt of the turn
+// requests the round again as another step, and that request contains the reason.
 
-// answerRejected is the code of the notice that tells a model why it is asked again.
+// answerRejected is the code of the notice that tells a model why its answer was rejected.
 const answerRejected = "ANSWER_REJECTED"
 
-// checkRejected refuses a step that is no answer of a model in the visit.
+// checkRejected refuses a step that is not an answered MODEL step of the visit.
 func (t *txn) checkRejected(c *machine.FailTurn) error {
 	if c.Rejected == 0 {
 		return nil
@@ -27,14 +26,13 @@ func (t *txn) checkRejected(c *machine.FailTurn) error {
 	}
 }
 
-// falls reports whether the step is the rejected answer, or an answer of the open turn that was requested
-// after it.
+// falls reports whether the answer of the step is dropped: it is the rejected answer, or a later answer of the open turn.
 func (t *txn) falls(p *machine.ToolStep, rejected uint32) bool {
 	return IsTurnAnswer(p, p.TurnSeq) && (p.Step == rejected || p.Step > rejected && p.TurnSeq == t.s.Turn.Seq)
 }
 
-// mayReject reports whether no tool call of an answer to be dropped was requested. Otherwise the new round
-// would make that call a second time.
+// mayReject reports whether no tool call of the answers that would be dropped was requested. If one was, the new round would make that
+// call a second time.
 func (t *txn) mayReject(rejected uint32) bool {
 	for i := range t.s.Steps {
 		call := t.s.Steps[i].Call
@@ -48,8 +46,8 @@ func (t *txn) mayReject(rejected uint32) bool {
 	return true
 }
 
-// rejectAnswer marks the turn's rounds from the rejected one on as rejected, so that they are requested
-// again, and adds a notice with the reason.
+// rejectAnswer marks the rejected round and the later rounds of the turn as rejected, so that they are requested again. It also adds a
+// notice with the reason.
 func (t *txn) rejectAnswer(failed *machine.TurnFailed) {
 	if failed.Rejected == 0 {
 		return

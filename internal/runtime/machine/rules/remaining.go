@@ -6,8 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RemainingAt returns what is left of the budgets at a time, Unix nanoseconds. Figures are never below 0:
-// exceeding a budget ends the run.
+// RemainingAt returns what is left of the budgets at a time, in Unix nanoseconds. No figure is below 0.
 func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining {
 	left := func(limit, used int64) *int64 {
 		if limit == 0 {
@@ -34,8 +33,8 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 	return r
 }
 
-// EffectiveBudget returns the budget that applies to a run: its pack's budget, lowered by its start or a
-// lease, or raised by RaiseBudget. asked is the wall time given at the start; 0 = none.
+// EffectiveBudget returns the budget that applies to a run. It is the budget of the pack, lowered by the run's start or a lease, or
+// raised by RaiseBudget. asked is the wall time given at the start; 0 = none.
 func EffectiveBudget(g *machine.Graph, s *machine.State, asked time.Duration) machine.Budget {
 	b := g.Budget
 	limit := LimitOf(g, s)

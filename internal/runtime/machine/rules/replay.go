@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ReplayError is the first record of a journal that differs from what its input makes.
+// ReplayError reports the first record of a journal that differs from the record that its input makes.
 type ReplayError struct {
 	// Seq is the first bad record.
 	Seq    uint64
@@ -15,14 +15,14 @@ type ReplayError struct {
 
 func (e *ReplayError) Error() string { return fmt.Sprintf("record %d: %s", e.Seq, e.Detail) }
 
-// Replay runs a run's entries, from the first on, through Step and returns the state after the last. Records
-// are compared field by field; the first difference is returned as a *[ReplayError]. Replay executes no
-// effects and changes no data. State.PrevHash is the last entry's hash; the chain itself is not checked here.
+// Replay applies all entries of a run, from the first on, and returns the last state. It compares the records field by field and returns
+// the first difference as a *[ReplayError]. Replay executes no effects and changes no data. State.PrevHash is the hash of the last entry;
+// Replay does not check the hash chain.
 func Replay(g *machine.Graph, entries []machine.Entry) (*machine.State, error) {
 	return ReplayFrom(g, nil, entries)
 }
 
-// ReplayFrom replays from a checkpoint: s is the state before the first entry.
+// ReplayFrom is Replay from a checkpoint. s is the state before the first entry.
 func ReplayFrom(g *machine.Graph, s *machine.State, entries []machine.Entry) (*machine.State, error) {
 	for i := range entries {
 		next, err := replayOne(g, s, &entries[i])
@@ -64,7 +64,7 @@ func Repeat(g *machine.Graph, s *machine.State, e *machine.Entry) (machine.Resul
 	return r, compareRecords(e.First, e.Records, r.Batch.Records)
 }
 
-// compareRecords returns the first difference between the stored records and the made ones.
+// compareRecords returns the first difference between the stored records and the records that the input makes.
 func compareRecords(first uint64, stored, made []machine.Record) error {
 	for i := range made {
 		seq := first + uint64(i)
@@ -81,6 +81,5 @@ func compareRecords(first uint64, stored, made []machine.Record) error {
 	return nil
 }
 
-// EqualRecords reports whether two records are equal. An empty list equals nil, because storage does not
-// distinguish them.
+// EqualRecords reports whether two records are equal. An empty list is equal to nil, because stored bytes do not distinguish them.
 func EqualRecords(a, b machine.Record) bool { return Difference(a, b) == "" }

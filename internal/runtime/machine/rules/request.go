@@ -6,20 +6,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ask is one request of a RequestSteps with the result of its checks.
+// ask is one request of a RequestSteps, with the result of its checks.
 type ask struct {
 	*machine.StepRequest
 	key    string
 	denial *machine.Denial
-	// known is the index among the visit's steps of the step that the request repeats, -1 for none; twin is
-	// the index of an earlier request of the same input that it repeats, -1 for none.
+	// known is the index of the step of the visit that the request repeats; -1 = none. twin is the index of the earlier request of the same
+	// input that it repeats; -1 = none.
 	known, twin int
 }
 
 func (a *ask) fresh() bool { return a.denial == nil && a.known < 0 && a.twin < 0 }
 
-// request requests tool calls. All requests are checked before any is issued. A known key with another call
-// fails the attempt, and no step is issued. Too many pending steps refuse the whole input.
+// request requests tool calls. It checks all requests before it issues a step. If a known key is used for another call, the attempt
+// fails, and no step is issued. If there are too many pending steps, the whole input is refused.
 func (t *txn) request(c *machine.RequestSteps) error {
 	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkRequest(c)); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (t *txn) request(c *machine.RequestSteps) error {
 	return nil
 }
 
-// maxOrdinal bounds RequestSteps.First, far above the number of requests of any real turn.
+// maxOrdinal bounds RequestSteps.First. It is far above the number of requests of any real turn.
 const maxOrdinal = 1 << 30
 
 func checkRequest(c *machine.RequestSteps) error {
@@ -67,7 +67,7 @@ func checkRequest(c *machine.RequestSteps) error {
 	return nil
 }
 
-// judge decides what each request is, in order; it stops at a mismatch.
+// judge checks the requests in their order. It stops at a request whose key belongs to another call.
 func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.Error, error) {
 	asks := make([]ask, len(requests))
 	calls := t.s.Turn.Calls
@@ -99,7 +99,7 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.E
 	return asks, nil, nil
 }
 
-// keyOf sets the key of the i-th request: its own, that of the model's call, or its ordinal.
+// keyOf sets the key of the i-th request: its own key, the key of the model's call, or its ordinal.
 func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
 	switch {
 	case a.Call != nil:
@@ -110,7 +110,7 @@ func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
 	return err
 }
 
-// lookUp finds the step or earlier request that has a's key. It returns false if that one is another call.
+// lookUp finds the step or earlier request that has the same key as a. It returns false if that step or request is another call.
 func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	for i := range t.s.Steps {
 		if s := &t.s.Steps[i]; s.Key == a.key {
@@ -127,8 +127,8 @@ func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	return true
 }
 
-// deny checks the refusals in this order: the prompt's list, its blocklist, the lists of the delegating run,
-// the host's denial, the calls per turn.
+// deny returns the first reason to refuse a request, in this order: the tools of the prompt, its blocklist, the policy of the delegating
+// run, the denial that the engine stamped, the calls per turn.
 func (t *txn) deny(a *ask, calls int) *machine.Denial {
 	p := t.g.Prompts[t.node().Prompt]
 	switch {
@@ -168,8 +168,8 @@ func (t *txn) checkPending(asks []ask) error {
 	}
 }
 
-// takeAsks issues, rejects and replays the requests in order. The first step that exceeds a bound ends the
-// run; the steps before it stay issued.
+// takeAsks issues, rejects or replays the requests in order. The first step that exceeds a bound ends the run. The steps before it stay
+// issued.
 func (t *txn) takeAsks(asks []ask) {
 	t.outcomes = make([]machine.StepOutcome, len(asks))
 	t.want(asks)
@@ -198,7 +198,7 @@ func (t *txn) takeAsks(asks []ask) {
 	}
 }
 
-// kindOf returns the kind that the step would have.
+// kindOf returns the kind of the step that the request would make.
 func (t *txn) kindOf(a *ask) machine.StepKind {
 	if t.g.Tools[a.Tool].Agent {
 		return t.recordedKind(machine.KindDelegation)
@@ -206,7 +206,7 @@ func (t *txn) kindOf(a *ask) machine.StepKind {
 	return t.recordedKind(machine.KindTool)
 }
 
-// recordedKind returns the kind as records of the input's semantics version contain it.
+// recordedKind returns the kind in the form that records of the input's semantics version contain.
 func (t *txn) recordedKind(kind machine.StepKind) machine.StepKind {
 	if kind == machine.KindModel || t.rules.kindIsRecorded {
 		return kind
@@ -214,7 +214,7 @@ func (t *txn) recordedKind(kind machine.StepKind) machine.StepKind {
 	return 0
 }
 
-// rejectLast records the request that exceeds a bound, without a number, and ends the run.
+// rejectLast records the request that exceeds a bound as rejected, without a step number, and ends the run.
 func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
 	a := &rest[0]
 	denial := t.refusal(status, reason)
@@ -223,7 +223,7 @@ func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
 	t.outcomes[len(t.outcomes)-len(rest)].Denial = denial
 }
 
-// endAsks ends the run, or the visit, before the remaining requests; none of them is issued.
+// endAsks ends the run or the visit before the remaining requests. None of them is issued.
 func (t *txn) endAsks(rest []ask, status machine.Status, reason string) {
 	if t.outcomes == nil {
 		t.outcomes = make([]machine.StepOutcome, len(rest))

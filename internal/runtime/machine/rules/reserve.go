@@ -4,19 +4,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Reservations in the ledger of a run (semantics §6). The maximum consumption of a pending step is reserved
-// from the record of its request to the record of its answer, and its real consumption is settled with the
-// answer. Both are functions of the state alone, so that the effect of an input is the difference between two
-// states.
+// Reservations in the ledger of a run (semantics §6). The maximum consumption of a pending step is reserved from the record of its
+// request to the record of its answer, and its real consumption is settled with the answer. Both are computed from the state alone, so
+// the effect of an input is the difference between two states.
 
-// Reserved returns what pending steps may consume at most, without the step at the index `but` (-1: none). It
-// includes model calls, also those with unknown consumption, tools with a cost, and delegations with their
-// leases. A run that has ended has no reservations.
+// Reserved returns the most that the pending steps of a run may consume, without the step at the index `but` (-1 = all steps). It
+// includes tools with a cost, delegations with their leases, and model calls, also those with unknown consumption. A run that has ended
+// has no reservations.
 func Reserved(s *machine.State, but int) (tokens, cost int64) {
 	return reserved(s, func(i int) bool { return i == but })
 }
 
-// reserved is Reserved without the steps for which passed returns true.
+// reserved returns the sum of the bounds of the pending steps, except those for which passed returns true, and of the calls without
+// reported usage.
 func reserved(s *machine.State, passed func(i int) bool) (tokens, cost int64) {
 	for i := range s.Steps {
 		p := &s.Steps[i]
@@ -36,12 +36,11 @@ func reserved(s *machine.State, passed func(i int) bool) (tokens, cost int64) {
 	return tokens, cost
 }
 
-// Lent returns the part of the reservations that runs of agents may consume: the leases of delegations under
-// way.
+// Lent returns the sum of the leases of all pending delegations. It is the part of the reservations that runs of agents may consume.
 func Lent(s *machine.State) (lent machine.Amount) { return lentBut(s, -1) }
 
-// lentBut is Lent without the step at the index `but`. Tool calls are reserved only for agents: the call of a
-// step itself counts as soon as the step is issued.
+// lentBut is Lent without the step at the index `but`. It includes tool calls, which are reserved only for agents; the run's own call of
+// a step counts as soon as the step is issued.
 func lentBut(s *machine.State, but int) (lent machine.Amount) {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; i != but && p.Delegation && p.Status == machine.StepStatusPending {
@@ -53,12 +52,12 @@ func lentBut(s *machine.State, but int) (lent machine.Amount) {
 	return lent
 }
 
-// Settled returns what a run has consumed, including its children.
+// Settled returns the tokens and cost that a run has consumed, including the consumption of its children.
 func Settled(s *machine.State) machine.Amount {
 	return machine.Amount{Tokens: s.Tokens, CostMicro: s.CostMicro}
 }
 
-// Committed returns what a run has consumed plus what its pending steps may consume.
+// Committed returns the amount that a run has consumed plus the most that its pending steps may consume.
 func Committed(s *machine.State) machine.Amount {
 	tokens, cost := Reserved(s, -1)
 	return machine.Amount{Tokens: AddCapped(s.Tokens, tokens), CostMicro: AddCapped(s.CostMicro, cost)}

@@ -4,9 +4,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// result builds the Batch from the changes of the input. Status, timers, outbox rows and index rows are not
-// tracked during the Step: they are functions of the state, and the batch holds the difference between before
-// and after.
+// result builds the Batch from the changes of the input. The rules do not track status, timers, outbox rows and index rows: they are
+// functions of the state, and the batch contains the difference between the state before and after the input.
 func (t *txn) result(d machine.Disposition) machine.Result {
 	if len(t.records) == 0 && !t.consumeIDOnly() {
 		return machine.Result{State: t.old, Disposition: d, Steps: t.outcomes, Refused: t.refused}
@@ -37,8 +36,8 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	return machine.Result{State: t.s, Batch: b, Disposition: d, Steps: t.outcomes, Refused: t.refused}
 }
 
-// close continues a compensation, and ends a run that is over a budget. While effects are undone, only the
-// wall time can end the run.
+// close continues a compensation, and ends a run that is over a budget. While effects are being undone, only the wall time can end the
+// run.
 func (t *txn) close() {
 	t.undoNext()
 	switch {
@@ -53,8 +52,8 @@ func (t *txn) close() {
 	t.undoNext()
 }
 
-// consumeIDOnly stores the id of an input that changed nothing else, and reports whether it did. A run that
-// has ended always gives the same answer, so its ids need not be stored.
+// consumeIDOnly stores the id of an input that made no other change. It returns false if there is nothing to store. Ids for a run that
+// has ended are not stored, because the run always gives the same answer.
 func (t *txn) consumeIDOnly() bool {
 	if t.in.ID == "" || t.s.Status.Terminal() {
 		return false
@@ -96,8 +95,7 @@ func diffTimer(b *machine.Batch, before, after machine.Timer) {
 	}
 }
 
-// diffSteps removes the timer and outbox row of each step execution that is over and adds them for each new
-// one.
+// diffSteps removes the timer and outbox row of each step attempt that is over, and adds them for each new attempt.
 func (t *txn) diffSteps(b *machine.Batch) {
 	if !t.own.steps {
 		return
@@ -118,8 +116,8 @@ func (t *txn) diffSteps(b *machine.Batch) {
 	}
 }
 
-// appendOutbox adds the outbox row of a pending step. A model call has none, because the turn's executor
-// makes it; a held call has none until it is approved.
+// appendOutbox adds the outbox row of a pending step. A model call has no row, because the turn's executor makes it. A held call has no
+// row until it is approved.
 func appendOutbox(rows []machine.OutboxRow, g *machine.Graph, s *machine.State, p *machine.ToolStep) []machine.OutboxRow {
 	if p.Model != nil || p.HeldForApproval() {
 		return rows
@@ -127,7 +125,7 @@ func appendOutbox(rows []machine.OutboxRow, g *machine.Graph, s *machine.State, 
 	return append(rows, outboxRow(g, s, p))
 }
 
-// outboxRow returns the outbox row of a pending step, due from the time at which the step was issued.
+// outboxRow returns the outbox row of a pending step. The row is due at the time at which the step was issued.
 func outboxRow(g *machine.Graph, s *machine.State, p *machine.ToolStep) machine.OutboxRow {
 	row := machine.OutboxRow{Namespace: s.Namespace, Kind: machine.OutboxStep, RunID: s.RunID, Step: p.Step, Attempt: p.Attempt}
 	row.Due = p.Deadline - int64(ToolOf(g, p.Tool).Timeout)
@@ -137,8 +135,8 @@ func outboxRow(g *machine.Graph, s *machine.State, p *machine.ToolStep) machine.
 	return row
 }
 
-// Outbox returns the rows of steps that a run must have. Rows of kind [machine.OutboxCancel] are not
-// included, because they stay after the step has ended.
+// Outbox returns the outbox rows that the pending steps of a run have. It does not return rows of kind [machine.OutboxCancel], because
+// they stay after the step has ended.
 func Outbox(g *machine.Graph, s *machine.State) []machine.OutboxRow {
 	if s.Imported {
 		return nil
@@ -180,7 +178,7 @@ func Executable(g *machine.Graph, s *machine.State) bool {
 	return !s.Imported && ExecutableOf(g, s)
 }
 
-// Rests reports whether a run has no work to execute until an input or event comes from outside, or for ever.
+// Rests reports whether a run has nothing to execute, for ever or until an input or event arrives from outside.
 func Rests(g *machine.Graph, s *machine.State) bool { return RestsOf(g, s) }
 
 // Indexes returns a run's rows in the list indexes.

@@ -15,9 +15,8 @@ func backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 
 func jitter(run string, of uint64, attempt int) uint32 { return Jitter(run, of, attempt) }
 
-// stepPause returns the pause after the n-th failed attempt of a step in a row: the pack's pause, if it sets
-// one, or the pause requested with the failure if that is longer. The requested pause is capped by the pack's
-// longest one.
+// stepPause returns the pause after the n-th consecutive failed attempt of a step. It is the pause of the pack, or the pause that the
+// failure requests if that is longer. The requested pause is bounded by the longest pause of the pack.
 func (t *txn) stepPause(p *machine.RetryPolicy, step *machine.ToolStep, n int, asked time.Duration) time.Duration {
 	if p == nil {
 		return min(asked, machine.DefaultMaxPause)
@@ -26,7 +25,7 @@ func (t *txn) stepPause(p *machine.RetryPolicy, step *machine.ToolStep, n int, a
 	return max(wait, min(asked, OrDefault(p.Max, machine.DefaultMaxPause)))
 }
 
-// isFinal reports whether no attempt follows an error of this code.
+// isFinal reports whether no attempt follows after an error with this code.
 func isFinal(p *machine.RetryPolicy, code string) bool {
 	return p != nil && slices.Contains(p.NonRetryable, code)
 }

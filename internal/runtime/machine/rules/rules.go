@@ -6,15 +6,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Step applies one input to a run. A nil state is a run that does not exist yet; for it only [machine.Start]
-// and [machine.Fork] are accepted.
+// Step applies one input to a run. If s is nil, the run does not exist yet; then only [machine.Start] and [machine.Fork] are accepted.
 //
-// The error is always a *[machine.Error] and means that the input had no effect. A Result without a Batch had
-// no effect either: Result.Disposition says whether the input was stale, a duplicate or without effect. If an
-// input without effect has an id and the run has not ended, a [machine.NoChange] record stores the id.
+// The error is always a *[machine.Error] and means that the input had no effect. A Result without a Batch also means that the input had
+// no effect: Result.Disposition says whether it was stale or a duplicate. If an input without effect has an id and the run has not ended,
+// a [machine.NoChange] record stores the id.
 //
-// Step does not change g, s or anything that they refer to. The caller must not change what the Result refers
-// to. g must satisfy [machine.CheckGraph].
+// Step does not change g, s or anything that they refer to. The caller must not change what the Result refers to. g must satisfy
+// [machine.CheckGraph].
 func Step(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result, error) {
 	if start, ok := in.Command.(machine.Start); ok {
 		return begin(g, s, in, start)
@@ -48,7 +47,7 @@ func Step(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result,
 	return t.result(disposition), nil
 }
 
-// dispatch calls the method of the input's command.
+// dispatch calls the method for the input's command.
 func (t *txn) dispatch() (machine.Disposition, error) {
 	if err := t.checkSettled(); err != nil {
 		return 0, err

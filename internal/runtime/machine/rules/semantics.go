@@ -10,21 +10,20 @@ import (
 type ruleset struct {
 	// jitter returns the number that determines the random part of a pause before a further attempt.
 	jitter func(run string, turnSeq uint64, attempt int) uint32
-	// endNamesEvent: the record Ended contains the lost event and its target.
+	// endNamesEvent makes the record Ended contain the event that was not followed, and its target.
 	endNamesEvent bool
-	// budgetsBeforeEscalation: a failed step with the policy escalate in a run that is over a budget ends it
-	// BUDGET_EXHAUSTED.
+	// budgetsBeforeEscalation makes a run that is over a budget end as BUDGET_EXHAUSTED when a step with the policy escalate fails.
 	budgetsBeforeEscalation bool
-	// costIsKnown: tokens without a cost and without a price are refused in a run that has a cost budget.
+	// costIsKnown makes a run with a cost budget refuse tokens without a cost and without a price.
 	costIsKnown bool
-	// kindIsRecorded: records of steps of tools and agents contain their kind.
+	// kindIsRecorded makes records of steps of tools and agents contain the kind of the step.
 	kindIsRecorded bool
-	// silenceCosts: usage of a model call that is not reported counts as the reserved amount.
+	// silenceCosts makes the usage of a model call that is never reported count as the reserved amount.
 	silenceCosts bool
-	// agentsAreLeased: each delegation of a run with a bound has a lease of it, including tool calls, and
-	// passes the tool lists on.
+	// agentsAreLeased gives each delegation of a run with a bound a lease of this bound, including tool calls, and sends the tool lists with
+	// it.
 	agentsAreLeased bool
-	// agentsCount: runs of agents of this store are counted separately in the operator's accounts.
+	// agentsCount makes the operator's accounts count the runs of agents of this store separately.
 	agentsCount bool
 }
 
@@ -51,8 +50,8 @@ var versions = [...]ruleset{
 	},
 }
 
-// rulesOf returns the rules for an input. An unknown version comes from a newer program and is an error:
-// other rules would produce a different run.
+// rulesOf returns the rules for an input. An unknown version was written by a newer program. It is an error, because other rules would
+// produce a different run.
 func rulesOf(v machine.Semantics) (*ruleset, error) {
 	v = max(v, machine.SemanticsFirst)
 	if int(v) < len(versions) {

@@ -8,11 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Steps of the sidecar's own (semantics §9): one kind asks whether an attempt of another step happened, one
-// undoes an effect. Like other steps they have attempts and deadlines. Turns do not see them, and budgets do
-// not stop them.
+// Steps that the sidecar itself requests (semantics §9). They ask whether an attempt of another step happened, or undo an effect. Like
+// other steps they have attempts and deadlines. Turns do not see them, and budgets do not prevent them.
 
-// ask issues a step of the sidecar's own. The host stamps its payload: see [Unfilled].
+// ask issues a step of the sidecar itself. The engine stamps its payload, see [Unfilled].
 func (t *txn) ask(name string, about machine.About) uint32 {
 	tool, s := ToolOf(t.g, name), t.s
 	s.LastStep++
@@ -32,7 +31,7 @@ func (t *txn) ask(name string, about machine.About) uint32 {
 	return s.LastStep
 }
 
-// fill returns the stamped payload of a step; empty if there is none yet.
+// fill returns the stamped payload of a step. It is empty if the payload was not stamped yet.
 func (t *txn) fill(step uint32) machine.Fill {
 	for i := range t.in.Fills {
 		if t.in.Fills[i].Step == step {
@@ -42,8 +41,7 @@ func (t *txn) fill(step uint32) machine.Fill {
 	return machine.Fill{}
 }
 
-// Unfilled returns the requests in a batch that need a payload from the host. The host stamps the payloads
-// into the same input and calls Step again.
+// Unfilled returns the requests in a batch that need a payload. The engine stamps the payloads into the same input and calls Step again.
 func Unfilled(b *machine.Batch) []*machine.StepRequested {
 	var missing []*machine.StepRequested
 	for i := range b.Records {
@@ -54,7 +52,7 @@ func Unfilled(b *machine.Batch) []*machine.StepRequested {
 	return missing
 }
 
-// ownKey returns the key of the step; it adds "+" while a step of a turn has the same key.
+// ownKey returns the key of a step of the sidecar itself. It adds "+" as long as a step of a turn has the same key.
 func (t *txn) ownKey(about *machine.About) string {
 	word := "reconcile"
 	if about.Role == machine.RoleCompensate {
@@ -90,7 +88,7 @@ func (t *txn) inquire(i int, answer *machine.StepResolved) machine.Disposition {
 	return machine.Accepted
 }
 
-// dropInquiry cancels the inquiry about a step that was answered meanwhile.
+// dropInquiry cancels the inquiry about a step that was answered before the inquiry ended.
 func (t *txn) dropInquiry(i int) {
 	asked := t.s.Steps[i].Inquiry
 	if asked == 0 {
@@ -108,8 +106,8 @@ type reconcileAnswer struct {
 	Result   json.RawMessage `json:"result"`
 }
 
-// ReadOutcome reads the answer of a reconciling tool: whether the call happened, and its result (null if the
-// answer has none). known is false if the answer has another form.
+// ReadOutcome reads the answer of a reconciling tool. did reports whether the call happened, and value is its result (null if the answer
+// has no result). known is false if the answer has another form.
 func ReadOutcome(result []byte) (known, did bool, value []byte) {
 	var v reconcileAnswer
 	if json.Unmarshal(result, &v) != nil || v.Happened == nil {
@@ -137,7 +135,7 @@ func (t *txn) checkVerdict(step *machine.ToolStep, result []byte) error {
 	return err
 }
 
-// concluded handles the end of a step of the sidecar's own.
+// concluded handles the end of a step that the sidecar itself requested.
 func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Disposition {
 	step := t.s.Steps[i]
 	if step.About.Role == machine.RoleCompensate {
@@ -161,8 +159,8 @@ func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Dispo
 	return machine.Accepted
 }
 
-// found continues a step after an inquiry about it: with its answer, with the next attempt, or, if the
-// outcome is still unknown, with the end of the run.
+// found continues a step after an inquiry about it. The step gets its answer or its next attempt. If the outcome is still unknown, the
+// run may end.
 func (t *txn) found(j int, found finding, value []byte) machine.Disposition {
 	step := &t.steps()[j]
 	step.Inquiry = 0
@@ -188,8 +186,7 @@ var (
 	outcomeUnknown = machine.Fault{Code: "OUTCOME_UNKNOWN", Message: "nobody knows whether the attempt happened"}
 )
 
-// closeStep closes a step. If it is one of the sidecar's own, it also continues the step or compensation that
-// waited for it.
+// closeStep closes a step. If the sidecar itself requested it, closeStep also continues the step or compensation that waited for it.
 func (t *txn) closeStep(i int, status machine.StepStatus, seq uint64, hash [32]byte, result []byte, fault machine.Fault) machine.Disposition {
 	t.settleStep(i, status, seq, hash)
 	if t.s.Steps[i].About == nil {

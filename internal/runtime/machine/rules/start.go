@@ -16,7 +16,7 @@ func begin(g *machine.Graph, s *machine.State, in machine.Input, c machine.Start
 	if err := CheckStart(g, &c); err != nil {
 		return machine.Result{}, err
 	}
-	// 0 means "no time" in every timer and deadline of a state.
+	// In every timer and deadline of a state, 0 means that there is no time.
 	in.At = max(in.At, 1)
 	t, err := newTxn(g, newState(g, &c, in.At), in)
 	if err != nil {
@@ -62,7 +62,7 @@ func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 	return s
 }
 
-// smaller returns the smaller of two bounds, where 0 is no bound.
+// smaller returns the smaller of two bounds. The value 0 means no bound.
 func smaller[N int | int64 | time.Duration](a, b N) N {
 	if a == 0 || b != 0 && b < a {
 		return b

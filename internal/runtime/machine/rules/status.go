@@ -4,9 +4,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// StatusOf returns the status of a run that has not ended (semantics §2): RUNNING while its turn is ready or
-// being executed, WAITING while only an input, an outside event, a step's answer or a timer can move it.
-// Paused is a separate flag.
+// StatusOf returns the status of a run that has not ended (semantics §2). It is RUNNING while its turn is ready or being executed. It is
+// WAITING while only an input, an outside event, a step's answer or a timer can change it. Whether the run is paused is a separate flag.
 func StatusOf(g *machine.Graph, s *machine.State) machine.Status {
 	if s.Status.Terminal() {
 		return s.Status
@@ -18,7 +17,7 @@ func StatusOf(g *machine.Graph, s *machine.State) machine.Status {
 	return machine.Running
 }
 
-// ReadyOf reports whether the run's turn is to be offered to workers.
+// ReadyOf reports whether the run's turn must be offered to workers.
 func ReadyOf(g *machine.Graph, s *machine.State) bool {
 	return s.Execution.Leased() && ExecutableOf(g, s)
 }
@@ -28,14 +27,14 @@ func ExecutableOf(g *machine.Graph, s *machine.State) bool {
 	return !s.Paused && StatusOf(g, s) == machine.Running
 }
 
-// RestsOf reports whether no turn can be executed until an input or event comes from outside. A turn that
-// waits for its steps does not rest, and neither does a run with a compensation under way.
+// RestsOf reports whether no turn can be executed until an input or event arrives from outside. A run whose turn waits for steps does not
+// rest. A run whose effects are being undone does not rest either.
 func RestsOf(g *machine.Graph, s *machine.State) bool {
 	return s.Status.Terminal() || s.Undo == nil && (s.Turn == nil || g.States[s.Current].Orchestration == machine.External)
 }
 
-// AwaitingOf returns what a run waits for: first, an agent's question; then, a person's decision about a held
-// call; then, what its completed turn asked for; then, an input or event from outside if that can move it.
+// AwaitingOf returns what a run waits for, by this priority: an answer to an agent's question; a person's decision about a held call;
+// what its completed turn asked to wait for; an input or event from outside, if that can change the run.
 func AwaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 	if s.Status.Terminal() {
 		return machine.AwaitNothing
@@ -56,8 +55,8 @@ func AwaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 	return machine.AwaitNothing
 }
 
-// TurnAwaitingOf returns what a run's last turn asked for, even if the run waits for something else first. An
-// agent's question is not a request of the turn.
+// TurnAwaitingOf returns what the last turn of a run asked to wait for, even if the run now waits for something else. An agent's question
+// is not a request of the turn.
 func TurnAwaitingOf(s *machine.State) machine.Awaiting {
 	switch {
 	case s.Status.Terminal() || s.Turn != nil:
@@ -68,12 +67,12 @@ func TurnAwaitingOf(s *machine.State) machine.Awaiting {
 	return s.Awaiting
 }
 
-// Covered reports whether the run must wait for another thing before what its last turn asked for.
+// Covered reports whether the run now waits for something else than what its last turn asked to wait for.
 func Covered(s *machine.State) bool {
 	return s.Undo != nil || Asking(s.Steps) != nil || FirstHeld(s.Steps) != nil
 }
 
-// Asking returns the first pending delegation with a question of its agent, or nil.
+// Asking returns the first pending delegation whose agent asks a question, or nil.
 func Asking(steps []machine.ToolStep) *machine.ToolStep {
 	for i := range steps {
 		if p := &steps[i]; p.Status == machine.StepStatusPending && p.Remote != nil && p.Remote.Asking != machine.AwaitNothing {

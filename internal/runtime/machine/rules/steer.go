@@ -8,13 +8,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Steering an active run, and stopping it (semantics §15). Every open model call and step gets an answer at
-// that moment, so that the conversation has no call without one.
+// Steering an active run, and stopping it (semantics §15). At that moment every open model call and step gets an answer, so that every
+// call in the conversation has an answer.
 
 const whyByUser = "cancelled_by_user"
 
-// steer takes a steering message. The next request to a model in the open turn contains it; with SteerNow the
-// open turn is ended, and the next one begins with the message.
+// steer applies a steering message. The next request to a model in the open turn must contain it. With SteerNow the open turn ends, and
+// the next turn begins with the message.
 func (t *txn) steer(c *machine.Steer) error {
 	if err := First(t.checkOpen(), CheckSteer(c), t.checkMessageBytes(int64(len(c.Text))), t.checkSteeringQueue(c)); err != nil {
 		return err
@@ -32,8 +32,7 @@ func (t *txn) steer(c *machine.Steer) error {
 	return nil
 }
 
-// stop ends the open turn, and the run waits for an input. A run without a turn or pending step is not
-// changed.
+// stop ends the open turn. Then the run waits for an input. A run without a turn and without pending steps does not change.
 func (t *txn) stop(c *machine.Stop) error {
 	if err := t.checkOpen(); err != nil {
 		return err
@@ -50,7 +49,7 @@ func (t *txn) stop(c *machine.Stop) error {
 // busy reports whether a turn is open or a step is pending.
 func (t *txn) busy() bool { return t.s.Turn != nil || len(PendingSteps(t.s)) > 0 }
 
-// checkSteeringQueue bounds the waiting steering messages together with the queued inputs.
+// checkSteeringQueue bounds the steering messages that wait together with the queued inputs.
 func (t *txn) checkSteeringQueue(c *machine.Steer) error {
 	limit, got := t.s.Limits.MaxQueuedInputs, len(t.s.Queue)+t.pendingSteering()
 	if t.s.Turn == nil || c.When == machine.SteerNow || got < limit {
@@ -67,14 +66,13 @@ func (t *txn) addRequiredMessage(h machine.RequiredMessage) {
 	t.s.RequiredMessages = append(slices.Clip(t.s.RequiredMessages), h)
 }
 
-// notice records a notice that the next request to a model must contain. All rules that add notices use it.
-// once limits the notice to the open turn.
+// notice records a notice that the next request to a model must contain. All rules that add notices use it. If once is true, the notice
+// is needed only in the open turn.
 func (t *txn) notice(n machine.NoticeAdded, once bool) {
 	t.addRequiredMessage(machine.RequiredMessage{Seq: t.record(&n), Notice: true, Once: once})
 }
 
-// putAway ends the open turn: model calls and steps are answered, and the messages of the turn join the
-// conversation.
+// putAway ends the open turn. Its model calls and steps are answered, and its messages are added to the conversation.
 func (t *txn) putAway(note string) {
 	t.dropModels(whyByUser)
 	t.answerCancelled()
@@ -91,8 +89,7 @@ func (t *txn) putAway(note string) {
 	t.s.Turn, t.s.Awaiting = nil, machine.AwaitNothing
 }
 
-// answerCancelled answers the pending steps of the visit. The outcome of steps that were handed out is
-// unknown.
+// answerCancelled answers the pending steps of the visit as cancelled. The outcome of steps that were already sent is unknown.
 func (t *txn) answerCancelled() {
 	for i := range t.s.Steps {
 		if t.s.Steps[i].Status != machine.StepStatusPending {
@@ -149,8 +146,8 @@ func (t *txn) pendingSteering() (n int) {
 	return n
 }
 
-// queueSteering makes the steering messages that were not yet used inputs of the turn that is about to be
-// opened. Messages with which the previous turn began are in the conversation already.
+// queueSteering makes the unused steering messages inputs of the turn that is about to be opened. It leaves out messages with which the
+// previous turn began, because they are in the conversation already.
 func (t *txn) queueSteering() {
 	if len(t.s.RequiredMessages) == 0 {
 		return
@@ -170,7 +167,7 @@ func (t *txn) queueSteering() {
 	t.s.RequiredMessages, t.s.Queue = left, queue
 }
 
-// placed records that the message of the record seq is now the newest of the conversation.
+// placed records that the message of the record seq is now the newest message of the conversation.
 func (t *txn) placed(seq uint64) {
 	i := slices.IndexFunc(t.s.RequiredMessages, func(h machine.RequiredMessage) bool { return h.Seq == seq })
 	if i < 0 {
@@ -180,8 +177,8 @@ func (t *txn) placed(seq uint64) {
 	t.s.RequiredMessages[i].Row = t.conversation(t.s.Current).Next
 }
 
-// dropIncluded removes the required messages that the answered request contained: the request was made by the
-// record seq and contained all earlier ones.
+// dropIncluded removes the required messages that the answered request contained. The request was recorded as seq and contained all
+// earlier messages.
 func (t *txn) dropIncluded(seq uint64) {
 	over := func(h machine.RequiredMessage) bool { return h.Seq < seq && !h.Later }
 	if slices.ContainsFunc(t.s.RequiredMessages, over) {
@@ -192,7 +189,8 @@ func (t *txn) dropIncluded(seq uint64) {
 	}
 }
 
-// checkRequiredIncluded refuses a request that lacks required messages; the error names their records.
+// checkRequiredIncluded refuses a request that does not contain all required messages. The error names the records of the missing
+// messages.
 func (t *txn) checkRequiredIncluded(r *machine.ModelRequest) error {
 	var missing []string
 	for _, h := range t.s.RequiredMessages {

@@ -7,11 +7,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// stepBound returns how the run ends if one more step is issued.
+// stepBound returns how the run ends if one more step is issued, or Running if the step is within all bounds.
 func (t *txn) stepBound(a *ask) (machine.Status, string) {
 	b, calls := &t.g.Budget, int64(1)
 	if t.rules.agentsAreLeased && t.g.Tools[a.Tool].Agent {
-		calls = 2 // the delegation, and at least one of the agent's own
+		calls = 2 // the delegation, and at least one call of the agent itself
 	}
 	switch {
 	case t.callsLeft(-1) < calls:
@@ -26,7 +26,7 @@ func (t *txn) stepBound(a *ask) (machine.Status, string) {
 	return machine.Running, ""
 }
 
-// issue gives the request the run's next step number and makes it pending.
+// issue gives the request the next step number of the run and makes the step pending.
 func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	tool := ToolOf(t.g, a.Tool)
 	s, turn := t.s, t.turn()
@@ -65,7 +65,7 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 // (x_pawl.tools.NAME.max_calls); the tool's name follows.
 const maxCalls = "max_calls"
 
-// countCall counts a call of a tool that has a bound of its own; limit 0 = it has none.
+// countCall counts a call of a tool that has its own bound. If limit is 0, the tool has no such bound and nothing is counted.
 func (t *txn) countCall(tool string, limit int) {
 	if limit == 0 {
 		return
@@ -80,7 +80,7 @@ func (t *txn) countCall(tool string, limit int) {
 	s.Called[i].N++
 }
 
-// OutcomeOf returns the answer to a repeated request: the current state of the step.
+// OutcomeOf returns the answer to a repeated request: the current outcome of the step.
 func OutcomeOf(s *machine.ToolStep) machine.StepOutcome {
 	out := machine.StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
 	if s.HeldForApproval() {
@@ -92,8 +92,8 @@ func OutcomeOf(s *machine.ToolStep) machine.StepOutcome {
 	return out
 }
 
-// defaultKey returns a request's ordinal among the turn's requests. In later turns of a visit the turn's
-// number comes before it, because keys are unique in the visit.
+// defaultKey returns the default key of a request: its ordinal among the requests of the turn. In later turns of a visit the number of
+// the turn precedes it, because keys are unique in the visit.
 func (t *txn) defaultKey(ordinal int) string {
 	if turn := KeysOf(t.s); turn != 0 {
 		return strconv.FormatUint(turn, 10) + "." + strconv.Itoa(ordinal)

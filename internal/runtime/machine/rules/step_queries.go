@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ToolOf returns how a tool's steps are executed, with defaults filled in.
+// ToolOf returns the settings of a tool, with the defaults filled in.
 func ToolOf(g *machine.Graph, name string) machine.Tool {
 	tool := g.Tools[name]
 	if tool.Agent {
@@ -18,7 +18,7 @@ func ToolOf(g *machine.Graph, name string) machine.Tool {
 	return tool
 }
 
-// PendingSteps returns the numbers of the pending steps, in issue order.
+// PendingSteps returns the numbers of the pending steps, in the order in which they were issued.
 func PendingSteps(s *machine.State) []uint32 {
 	var steps []uint32
 	for i := range s.Steps {
@@ -29,7 +29,7 @@ func PendingSteps(s *machine.State) []uint32 {
 	return steps
 }
 
-// AwaitedSteps returns the pending steps that are answered by others than the turn's executor.
+// AwaitedSteps returns the pending steps that the turn's executor does not answer itself.
 func AwaitedSteps(s *machine.State) []uint32 {
 	var steps []uint32
 	for i := range s.Steps {
@@ -66,15 +66,14 @@ func FindStep(steps []machine.ToolStep, step uint32) int {
 	return -1
 }
 
-// StillOut reports whether the same execution of the step is pending among steps, with the same approval
-// state.
+// StillOut reports whether steps contains the same attempt of p as pending, with the same approval state.
 func StillOut(steps []machine.ToolStep, p *machine.ToolStep) bool {
 	i := FindStep(steps, p.Step)
 	return i >= 0 && steps[i].AwaitingAnswer() && steps[i].Attempt == p.Attempt && steps[i].HeldForApproval() == p.HeldForApproval()
 }
 
-// ModelKey returns the key of a round, made like the keys of tool steps. After a rejected answer the round is
-// another step: its key has a suffix that counts the answers, from ~2.
+// ModelKey returns the key of a round, which is formed like the keys of tool steps. After a rejected answer the round is another step;
+// its key then has a suffix that counts the answers, from ~2.
 func ModelKey(s *machine.State, c *machine.RequestModel) string {
 	first := roundKey(s, c)
 	key := first
@@ -87,7 +86,7 @@ func ModelKey(s *machine.State, c *machine.RequestModel) string {
 	}
 }
 
-// IsTurnAnswer reports whether the step is a model's answer in the turn that was not rejected.
+// IsTurnAnswer reports whether the step is an answer of a model in the turn, and was not rejected.
 func IsTurnAnswer(p *machine.ToolStep, turn uint64) bool {
 	return p.Model != nil && p.Status == machine.StepStatusOK && p.TurnSeq == turn && !p.Model.Rejected
 }
@@ -108,7 +107,7 @@ func FindKey(steps []machine.ToolStep, key string) int {
 	return slices.IndexFunc(steps, func(s machine.ToolStep) bool { return s.Key == key })
 }
 
-// ValueOf returns a copy of an assignment; the zero value for nil.
+// ValueOf returns a copy of an assignment. For nil it returns the zero value.
 func ValueOf(a *machine.Assignment) machine.Assignment {
 	if a == nil {
 		return machine.Assignment{}
@@ -116,7 +115,7 @@ func ValueOf(a *machine.Assignment) machine.Assignment {
 	return *a
 }
 
-// StartOf returns the fields of a fork that a start has, too.
+// StartOf returns a Start with the fields that a fork has in common with a start.
 func StartOf(c *machine.Fork) *machine.Start {
 	return &machine.Start{
 		Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution,
@@ -124,7 +123,7 @@ func StartOf(c *machine.Fork) *machine.Start {
 	}
 }
 
-// IsAnswered reports whether a step has an answer for the turn. Steps about other steps never have one.
+// IsAnswered reports whether the turn has an answer of the step. Steps about other steps never have an answer for the turn.
 func IsAnswered(p *machine.ToolStep) bool {
 	if p.About != nil {
 		return false
@@ -132,8 +131,8 @@ func IsAnswered(p *machine.ToolStep) bool {
 	return p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
 }
 
-// KeysOf returns the number at the start of the default keys of the open turn; 0 = none, because it is the
-// visit's first turn.
+// KeysOf returns the number with which the default keys of the open turn begin. It is 0 in the first turn of a visit, whose keys have no
+// such number.
 func KeysOf(s *machine.State) uint64 {
 	turn := s.Turn
 	switch {
@@ -155,7 +154,7 @@ func TakenBy(s *machine.State) machine.Forked {
 	return *s.Forked
 }
 
-// BoundOf returns what a pending step may consume at most.
+// BoundOf returns the most that a pending step may consume.
 func BoundOf(p *machine.ToolStep) machine.Amount {
 	if p.Model != nil {
 		return machine.Amount{Tokens: p.Model.Tokens, CostMicro: p.Model.CostMicro}

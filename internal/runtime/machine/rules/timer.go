@@ -4,13 +4,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// fire takes a durable timer that is due. A timer that does not match the state was replaced or cleared
-// meanwhile and has no effect.
+// fire applies a durable timer that is due. A timer that does not match the state has no effect, because it was replaced or cleared.
 func (t *txn) fire(c *machine.FireTimer) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
 	}
-	// A timer that fired proves that its time has come, even if the clock was set back.
+	// The time of a timer that fired has come, even if the clock was set back.
 	at := t.in.At
 	t.in.At = max(at, c.Due)
 	disposition := t.fireOne(c)
@@ -20,7 +19,7 @@ func (t *txn) fire(c *machine.FireTimer) machine.Disposition {
 	return disposition
 }
 
-// fireOne acts on the timer if it is one of the state's own.
+// fireOne applies the timer if it belongs to the current state of the run.
 func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
 	switch c.Kind {
 	case machine.TimerWall:

@@ -4,8 +4,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// WallTimer returns the timer of the run's wall time. Like the other functions of this file it returns a zero
-// Timer if the state implies none.
+// WallTimer returns the timer of the run's wall time. Like the other functions of this file it returns a zero Timer if the state needs no
+// such timer.
 func WallTimer(s *machine.State) machine.Timer {
 	if s == nil || s.Deadline == 0 {
 		return machine.Timer{}
@@ -13,8 +13,7 @@ func WallTimer(s *machine.State) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: s.Deadline, RunID: s.RunID, Kind: machine.TimerWall}
 }
 
-// StateTimer returns the timer of the state's timeout. There is none while the run is paused, because a
-// paused run takes no events.
+// StateTimer returns the timer of the state's timeout. There is none while the run is paused, because a paused run accepts no events.
 func StateTimer(s *machine.State) machine.Timer {
 	if s == nil || s.StateTimeoutAt == 0 || s.Paused {
 		return machine.Timer{}
@@ -35,8 +34,8 @@ func StepTimer(s *machine.State, step *machine.ToolStep) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: step.Deadline, RunID: s.RunID, Kind: machine.TimerStep, Step: step.Step}
 }
 
-// Timers returns exactly the durable timers that a run must have; the store's check compares them with its
-// rows. An imported run has no timers, no outbox rows and no turn to offer.
+// Timers returns exactly the durable timers that a run must have. The check of a store compares them with its rows. An imported run has
+// no timers, no outbox rows and no turn to offer.
 func Timers(s *machine.State) []machine.Timer {
 	if s.Imported {
 		return nil

@@ -4,10 +4,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// AttemptsOf returns how often a turn is tried.
+// AttemptsOf returns how many attempts a turn has.
 func AttemptsOf(g *machine.Graph) int { return OrDefault(g.Retry.MaxAttempts, machine.DefaultAttempts) }
 
-// ModelCalls returns how model calls of a graph are made, with the defaults filled in.
+// ModelCalls returns the settings of a graph's model calls, with the defaults filled in.
 func ModelCalls(g *machine.Graph) machine.Calls {
 	var c machine.Calls
 	if g.ModelCalls != nil {

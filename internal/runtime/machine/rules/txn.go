@@ -6,14 +6,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// txn is one Step in progress: a private copy of the state, and what the input has produced so far. The copy
-// is shallow; a slice or turn is copied before its first change, which own records.
+// txn is one Step in progress. It has a private copy of the state, and the records and changes that the input has made so far. The copy
+// is shallow: a slice or turn is copied before its first change, as the flags in owned record.
 type txn struct {
 	g   *machine.Graph
 	old *machine.State
 	s   *machine.State
 	in  machine.Input
-	// rules are those of the input's semantics version.
+	// rules are the rules of the input's semantics version.
 	rules *ruleset
 
 	records  []machine.Record
@@ -43,7 +43,7 @@ func newTxn(g *machine.Graph, s *machine.State, in machine.Input) (txn, error) {
 // node returns the state of the workflow that the run is in.
 func (t *txn) node() *machine.Node { return t.g.States[t.s.Current] }
 
-// record appends one record and returns its seq.
+// record appends one record to the batch and returns its seq.
 func (t *txn) record(b machine.Body) uint64 {
 	if t.records == nil {
 		t.records = make([]machine.Record, 0, 2)
@@ -53,7 +53,7 @@ func (t *txn) record(b machine.Body) uint64 {
 	return t.s.Seq
 }
 
-// turn returns the open turn for modification.
+// turn returns the open turn, for modification.
 func (t *txn) turn() *machine.Turn {
 	if !t.own.turn {
 		turn := *t.s.Turn
@@ -62,12 +62,12 @@ func (t *txn) turn() *machine.Turn {
 	return t.s.Turn
 }
 
-// openTurn opens a turn; its seq is that of the record.
+// openTurn opens a turn that was recorded as seq.
 func (t *txn) openTurn(seq uint64) {
 	t.s.Turn, t.own.turn = &machine.Turn{Seq: seq, Attempt: 1}, true
 }
 
-// steps returns the visit's steps for modification.
+// steps returns the steps of the visit, for modification.
 func (t *txn) steps() []machine.ToolStep {
 	if !t.own.steps {
 		t.s.Steps, t.own.steps = slices.Clone(t.s.Steps), true

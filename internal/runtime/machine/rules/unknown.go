@@ -6,10 +6,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Model calls with an unknown outcome (semantics §9): their execution is over, or their time. on_unknown says
-// what follows; their usage is counted when it is reported later.
+// Model calls with an unknown outcome (semantics §9), because their execution or their time is over. on_unknown decides what follows.
+// Their usage is counted when it is reported later.
 
-// executionLost and deadlineExceeded are the errors of calls without an answer.
+// executionLost and deadlineExceeded are the errors of calls that got no answer.
 var (
 	executionLost    = machine.Fault{Code: "EXECUTION_LOST", Message: "the execution that made the call is over"}
 	deadlineExceeded = machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}
@@ -23,8 +23,8 @@ func (t *txn) unanswered(step *machine.ToolStep, why machine.Fault) uint64 {
 	})
 }
 
-// lost decides about a pending call if another execution requests its round. It reports whether the decision
-// is the answer; with on_unknown retry it is not, and the round is requested again.
+// lost decides about a pending call when another execution requests its round. It returns true if the request is then answered. With
+// on_unknown retry it returns false, and the round is requested again.
 func (t *txn) lost(i int, c *machine.RequestModel) bool {
 	policy := t.g.ModelCalls.Unknown()
 	if t.s.Steps[i].Status != machine.StepStatusPending || policy == machine.Retry {
@@ -59,9 +59,9 @@ func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial 
 	return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ended %s (%s)", status, reason)}
 }
 
-// expireModel handles a model call without an answer in time. Only an execution of the turn can make the
-// call. With on_unknown retry, the execution that exceeded the time is over, and the next one, offered after
-// the turn's pause, requests the round again. With return, the step gets an error, and the turn continues.
+// expireModel handles a model call that got no answer in time. Only an execution of the turn can make the call. With on_unknown retry,
+// the current execution is over, and the next one, which is offered after the turn's pause, requests the round again. With return, the
+// step gets an error, and the turn continues.
 func (t *txn) expireModel(i int) machine.Disposition {
 	step := &t.steps()[i]
 	policy, live := t.g.ModelCalls.Unknown(), t.inProgress(step)
@@ -77,8 +77,7 @@ func (t *txn) expireModel(i int) machine.Disposition {
 	return machine.Accepted
 }
 
-// inProgress reports whether the execution that requested the step last is the one that executes the turn
-// now.
+// inProgress reports whether the execution that requested the step last is the current execution of the turn.
 func (t *txn) inProgress(step *machine.ToolStep) bool {
 	turn, m := t.s.Turn, step.Model
 	return turn != nil && !turn.Suspended && turn.Seq == step.TurnSeq && turn.Attempt == m.TurnAttempt &&
@@ -88,9 +87,8 @@ func (t *txn) inProgress(step *machine.ToolStep) bool {
 // checkAttempt refuses an answer for an attempt that was never made, or for an attempt that another execution
 // is making.
 //
-// A delivery before that execution is over, so its answers are old and not refused here. A caller that cannot
-// prove its execution, because a restart forgot its token, must fetch the turn again and repeat the answer.
-// Otherwise the answer would have to be paid for twice.
+// Earlier deliveries are over, so their answers are old and are not refused here. If a caller cannot prove its execution because its
+// token was lost in a restart, it must fetch the turn again and repeat the answer. Otherwise the answer would have to be paid for twice.
 func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	if i < 0 || t.s.Steps[i].Model == nil {
 		return nil
@@ -118,16 +116,15 @@ func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	}
 }
 
-// succeeds reports whether the answering execution received the turn after the last recorded execution, which
-// is therefore over.
+// succeeds reports whether the execution that answers received the turn after the last recorded execution. Then the last recorded
+// execution is over.
 func (t *txn) succeeds(c *machine.AnswerModel) bool {
 	turn := t.s.Turn
 	return c.Assigned != nil && c.TurnSeq == turn.Seq && c.TurnAttempt == turn.Attempt && c.Assigned.Delivery > turn.Assigned.Delivery
 }
 
-// settleStale counts the usage of an attempt that no execution waits for any more: the step is answered, or
-// the execution or the run is over. The host ensures that an attempt is reported once. The usage is counted
-// even if it has no price.
+// settleStale counts the usage of an attempt whose answer no execution waits for, because the step is answered, or the execution or the
+// run is over. The engine ensures that an attempt is reported once. The usage is counted even if it has no price.
 func (t *txn) settleStale(c *machine.AnswerModel) (machine.Disposition, error) {
 	ignored := machine.IgnoredStale
 	if t.s.Status.Terminal() {

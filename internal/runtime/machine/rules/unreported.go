@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Model calls with unreported usage stay reserved in the ledger, because the usage may be reported later. A
-// report replaces the reserved bound.
+// The bounds of model calls without reported usage stay reserved in the ledger, because the usage may be reported later. A report
+// replaces the reserved bound.
 
-// keepReservation keeps the bound of a call that ends without reported usage.
+// keepReservation keeps the bound of a call that ends without reported usage reserved.
 func (t *txn) keepReservation(step *machine.ToolStep) {
 	if step.Model == nil || !t.keepsReservations() || BoundOf(step) == (machine.Amount{}) {
 		return
@@ -32,7 +32,7 @@ func (t *txn) keepsReservations() bool {
 	return KeepsLedger(t.g, t.s) || t.rules.silenceCosts && t.bounded()
 }
 
-// boundOfCall returns what a model call may consume.
+// boundOfCall returns the most that a model call may consume.
 func boundOfCall(step *machine.ToolStep) machine.UnreportedUsage {
 	return machine.UnreportedUsage{Step: step.Step, Attempt: step.Attempt, Bound: BoundOf(step), Output: step.Model.Output}
 }
@@ -46,10 +46,9 @@ func (t *txn) usageOfCall(o machine.UnreportedUsage) machine.Usage {
 	return used
 }
 
-// reported returns the usage of an answer. Figures that the answer lacks come from the bound, because an
-// answer that has text has consumed output tokens, and every answer has consumed input tokens. If the
-// executor marks the usage as incomplete ([machine.Usage.Estimated]), the output is at least that of the
-// bound.
+// reported returns the complete usage of an answer. Figures that the answer does not contain come from the bound, because an answer with
+// text has consumed output tokens, and every answer has consumed input tokens. If the executor marks the usage as incomplete
+// ([machine.Usage.Estimated]), the output is at least the output of the bound.
 func (t *txn) reported(c *machine.AnswerModel, bound machine.UnreportedUsage) machine.Usage {
 	u := c.Usage
 	noRead := u.InputTokens == 0 && (c.Answer != nil || u.Estimated)
@@ -80,8 +79,8 @@ func (t *txn) reported(c *machine.AnswerModel, bound machine.UnreportedUsage) ma
 	return u
 }
 
-// releasableStep returns the step with a bound that becomes free when the step is requested again. It returns
-// -1 for a pending call of an execution that is over, because its usage is unknown.
+// releasableStep returns the index of the step whose bound becomes free when the step is requested again. It returns -1 for a pending
+// call of an execution that is over: the usage of that call is unknown, so its bound stays reserved.
 func (t *txn) releasableStep(i int) int {
 	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.keepsReservations() {
 		return -1
@@ -89,15 +88,15 @@ func (t *txn) releasableStep(i int) int {
 	return i
 }
 
-// settleAtBound counts the bound of a call as its usage.
+// settleAtBound counts the bound of a call as its usage, because the usage is not known.
 func (t *txn) settleAtBound(o machine.UnreportedUsage) {
 	used := t.usageOfCall(o)
 	t.record(&machine.ModelUpdated{Step: o.Step, Attempt: o.Attempt, Usage: used})
 	t.settle(used)
 }
 
-// releaseReservation releases the bound of a call with reported usage, and reports whether there was one. It
-// clears the bound of a pending round that waits to be requested again.
+// releaseReservation releases the bound of a call whose usage was reported. It reports whether there was such a bound. It also clears the
+// bound of a pending round that waits to be requested again.
 func (t *txn) releaseReservation(step uint32, attempt int) (owed machine.UnreportedUsage, had bool) {
 	if !t.keepsReservations() {
 		return owed, false
@@ -124,8 +123,8 @@ func (t *txn) releaseReservation(step uint32, attempt int) (owed machine.Unrepor
 	return owed, true
 }
 
-// settleOlder handles an answer of an earlier attempt than the pending one: the usage of the pending attempt
-// is then unknown and stays reserved.
+// settleOlder handles an answer to an earlier attempt than the pending one. The usage of the pending attempt is then unknown and stays
+// reserved.
 func (t *txn) settleOlder(i, attempt int) {
 	if step := &t.s.Steps[i]; attempt != step.Attempt {
 		t.keepReservation(step)
@@ -133,8 +132,8 @@ func (t *txn) settleOlder(i, attempt int) {
 	}
 }
 
-// closeAccount releases the reservations of a run that ends. If the run spends from a lease, they count as
-// consumed instead: the account belongs to another run, which receives the usage now and no correction later.
+// closeAccount releases the reservations of a run that ends. If the run has a lease, they count as consumed instead, because the run that
+// gave the lease receives the usage now and gets no correction later.
 func (t *txn) closeAccount() {
 	if t.s.Account == nil || len(t.s.Account.Unreported) == 0 {
 		return
@@ -150,17 +149,15 @@ func (t *txn) closeAccount() {
 	}
 }
 
-// closedLease reports whether the run's usage was reported to the run that gave the lease, which happens only
-// once.
+// closedLease reports whether the run's usage was already reported to the run that gave the lease. It is reported only once.
 func closedLease(s *machine.State) bool {
 	return s.Status.Terminal() && s.Account != nil && s.Account.Leased
 }
 
-// noticeAt is the used share of a budget, in percent, from which models get a notice.
+// noticeAt is the used share of a budget, in percent, at which models get a notice that little is left.
 const noticeAt = 80
 
-// addBudgetNotice adds a notice for the next request to a model that little budget is left, once for each
-// limit.
+// addBudgetNotice adds a notice to the next request to a model when little of a budget is left. It does so once for each limit.
 func (t *txn) addBudgetNotice() {
 	if !KeepsLedger(t.g, t.s) || t.s.Account != nil && t.s.Account.BudgetNoticeAdded {
 		return
@@ -179,7 +176,7 @@ func (t *txn) addBudgetNotice() {
 	t.notice(machine.NoticeAdded{Code: "BUDGET_LOW", Text: text + " Bring the work to an end with what is left."}, false)
 }
 
-// budgetLow reports whether the used share of a limit has reached noticeAt; a limit of 0 is no limit.
+// budgetLow reports whether the used share of a limit has reached noticeAt. A limit of 0 means no limit.
 func budgetLow(gone, limit int64) bool {
 	return limit > 0 && gone >= limit-limit/100*(100-noticeAt)-limit%100*(100-noticeAt)/100
 }

@@ -46,7 +46,7 @@ func CheckLabels(labels []machine.Label) error {
 	return nil
 }
 
-// CheckBounds refuses bounds below zero, which do not mean "unlimited".
+// CheckBounds refuses negative bounds, because they do not mean "unlimited".
 func CheckBounds(c *machine.Start) error {
 	l := &c.Limits
 	bounds := []struct {
@@ -86,7 +86,7 @@ func WithDefaults(l machine.Limits) machine.Limits {
 	}
 }
 
-// RunExists returns the error for a start with an id that is taken.
+// RunExists returns the error for a start with a run id that is already used.
 func RunExists(s *machine.State) error {
 	return &machine.Error{
 		Code: machine.CodeAlreadyExists, Reason: "RUN_EXISTS", Field: "run_id", Message: "the run exists: " + s.RunID, Seq: s.Seq,
@@ -154,8 +154,8 @@ func CheckHeads(g *machine.Graph, from *machine.State) error {
 	return nil
 }
 
-// CheckQueued checks that the inputs that waited for the open turn fit in the queue of the copy. Steering
-// messages do not count.
+// CheckQueued checks that the inputs that waited for the end of the open turn fit in the queue of the copy. Steering messages do not
+// count.
 func CheckQueued(c *machine.Fork) error {
 	limit, got := WithDefaults(c.Limits).MaxQueuedInputs, 0
 	for i := range c.Queued {

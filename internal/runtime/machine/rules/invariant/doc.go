@@ -1,5 +1,6 @@
-// Package invariant checks that a state could have been made by the rules, and that the change between two
-// states is what its records say.
+// Package invariant checks that the rules could have made a state, and that the change between two states agrees with its records.
 //
-// Owns: the invariants of every state. Keeps: it reads states only and does not use the rules that make them.
+// Owns: the invariants of every state.
+//
+// Guarantees: it only reads states, and it does not use the rules that make them.
 package invariant

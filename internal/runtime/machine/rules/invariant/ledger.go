@@ -5,8 +5,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// ledger checks that the consumption is within the limits. With a ledger, the consumption plus the
-// reservations must be within them, too. Finished steps must have no reservation.
+// ledger checks that the consumption is within the limits. If the run has a ledger, consumption and reservations together must be within
+// them. Finished steps must have no reservation.
 func (c *checker) ledger() {
 	s, limit := c.s, rules.LimitOf(c.g, c.s)
 	c.must(limit.Tokens == 0 || s.Tokens <= limit.Tokens, "%d tokens", s.Tokens)

@@ -39,7 +39,7 @@ func (c *checker) models() {
 	c.must(len(c.s.Texts) <= machine.MaxTextRefs, "%d texts are known", len(c.s.Texts))
 }
 
-// model checks that an answered model step has no bound, and that a pending one belongs to the open turn.
+// model checks that an answered MODEL step has no bound, and that a pending one belongs to the open turn.
 func (c *checker) model(p *machine.ToolStep) {
 	m, turn := p.Model, c.s.Turn
 	c.must(!p.Delegation && p.Remote == nil && p.Call == nil, "step %d is of a model and of an agent", p.Step)
@@ -67,8 +67,8 @@ func (c *checker) modelCallRef(p *machine.ToolStep) {
 	c.must(err == nil && key == p.Key, "step %d is call %d of step %d with the key %q", p.Step, p.Call.Index, p.Call.Step, p.Key)
 }
 
-// CheckChange checks that records led from one state to the next: answers do not change, and the consumption
-// is what the records say. before is nil for a run's beginning. It is for tests and for the simulation.
+// CheckChange checks that the records explain the change from one state to the next: answers do not change, and the consumption is what
+// the records contain. before is nil at the beginning of a run. CheckChange is for tests and for the simulation.
 func CheckChange(before, after *machine.State, records []machine.Record) error {
 	c := &checker{s: after}
 	if before == nil {
@@ -97,7 +97,7 @@ func CheckChange(before, after *machine.State, records []machine.Record) error {
 	return c.found()
 }
 
-// kept checks that, within a visit, answered steps and calls requested by a model do not change.
+// kept checks that answered steps, and calls that a model requested, do not change within a visit.
 func (c *checker) kept(before, after *machine.State) {
 	if before.VisitSeq != after.VisitSeq {
 		return
@@ -124,7 +124,7 @@ func (c *checker) kept(before, after *machine.State) {
 	}
 }
 
-// usageOf returns the usage in a record, and the number of tool calls that the record itself is.
+// usageOf returns the usage in a record. It also returns 1 if the record itself is a tool call, else 0.
 func usageOf(b machine.Body) (used machine.Usage, calls int64) {
 	switch b := b.(type) {
 	case *machine.TurnCompleted:

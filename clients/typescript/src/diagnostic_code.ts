@@ -5,6 +5,9 @@
  * The codes of the diagnostics that `pawl validate` and the pack calls report. `Diagnostic.code` is a
  * string: a code that only a newer sidecar knows is none of these. docs/reference/diagnostics.md has the
  * fix for each code.
+ *
+ *     const { diagnostics } = await client.validatePack(text, { filename: "x.pack.yaml" });
+ *     const unpriced = diagnostics.filter(({ code }) => code === pawl.DiagnosticCode.PPPAWL_33);
  */
 export const DiagnosticCode = {
   // The document has more than 1 MiB.

@@ -10,6 +10,7 @@ const VALUES: { readonly [entry: string]: readonly string[] } = {
     "ApprovalTimeout",
     "Awaiting",
     "DEFAULT_ADDRESS",
+    "DiagnosticCode",
     "ErrorReason",
     "Execution",
     "JsonText",

@@ -152,6 +152,7 @@ const STRINGIFY: { [file: string]: string } = {
   "model_loop.ts": "a name in a sentence",
   "turn.ts": "a key in a sentence",
   "raw_json.ts": "a text in a text",
+  "pack.ts": "a document that toJsonText has written",
 };
 
 test("nothing else makes JSON of a program's values", () => {

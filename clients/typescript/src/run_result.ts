@@ -41,7 +41,7 @@ export interface RunResult<P extends PackTypes = AnyPack> {
     schema: StandardSchema<unknown, T> | ((value: ArtifactData) => T | Promise<T>),
   ): Promise<T>;
   /**
-   * Returns the result for JSON.stringify: statuses by name, errors by name, reason and message,
+   * Returns the result in a form for JSON: statuses by name, errors by name, reason and message,
    * and whole numbers that a number cannot hold as text.
    */
   toJSON(): { readonly [name: string]: unknown };

@@ -65,8 +65,9 @@ class Client(Caller):
         """Checks a pack document and stores nothing.
 
         `source` is a Path, which is read, or the text as str or bytes. `filename` is for people and
-        changes no result (default: the name of the Path). `strict_schema` is "1.4.0" to "1.9.0" or ""
-        (default), which is the newest with the keys of Pawl. Findings are part of the report, not an error.
+        changes no result (default: the name of the Path). `strict_schema` is "1.4.0" to "1.9.0", or
+        "" (default): the newest version with the keys of Pawl. Findings are part of the report, not
+        an error.
         """
         content, name = document(source, filename)
         return self.call(self._packs.validate(content, name, strict_schema))

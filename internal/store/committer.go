@@ -25,7 +25,7 @@ import (
 //     synced group (holds the lock of reads briefly), and the group's batch.
 //  4. admit: checks the run's seq, then the keys that must be absent or have an expected value,
 //     against the store, the group in flight and the group being collected. A batch that fails
-//     is answered only when the write that it lost against is visible (refuse).
+//     is answered only when the write that it conflicts with is visible (refuse).
 //  5. add: assigns the cursor and sets the rows. A watermark is lowered before a row below it
 //     is set (lock of marks). From here on the whole batch is in the group.
 //  6. send: adds the row of cursors and starts the engine's commit under the next number. One
@@ -44,7 +44,7 @@ type committer struct {
 	acks chan kv.Result
 	stop chan struct{}
 	done chan struct{}
-	// abandoned is closed when a commit is under way that never ends.
+	// abandoned is closed if the engine does not complete a running commit.
 	abandoned chan struct{}
 
 	cursors    map[uint32]uint64
@@ -55,11 +55,11 @@ type committer struct {
 	flight      *group
 	ts          uint64
 	groups      uint64
-	// failure ends all writing. Only the committer sets it, once.
+	// failure, if not nil, makes every further write fail. Only the committer sets it, once.
 	failure error
 }
 
-// queueLength bounds the batches that wait for the committer.
+// queueLength is the maximum number of batches that wait for the committer.
 const queueLength = 4096
 
 func newCommitter(s *Store, ts uint64, cursors map[uint32]uint64) *committer {
@@ -232,8 +232,8 @@ func (c *committer) flushWatermarks(next *group, held **request) {
 	c.enqueue(next, &request{w: w, done: make(chan error, 1)}, held)
 }
 
-// refuse answers a batch whose precondition failed: at once if the write that it lost against
-// is visible, otherwise together with the group that holds that write.
+// refuse answers a batch whose precondition failed. It answers at once if the write that the batch
+// conflicts with is visible, otherwise together with the group that contains that write.
 func (c *committer) refuse(next *group, r *request, err error) {
 	switch {
 	case len(next.requests) > 0:
@@ -247,7 +247,8 @@ func (c *committer) refuse(next *group, r *request, err error) {
 
 // open checks that the disk has space for a batch, and starts the group with its first batch.
 // The group reads at the last synced group or a later one, and the engine keeps that version
-// until the group is sent. The writes in flight are seen through recent and sentGuarded.
+// until the group is sent. The view does not include the group in flight; recentSeqs and sentGuarded
+// contain its writes.
 func (c *committer) open(g *group, w *Writes) error {
 	if c.failure != nil {
 		return c.failure
@@ -297,7 +298,7 @@ func (c *committer) send(g *group) {
 	g.batch.Commit(c.ts, func(r kv.Result) { c.acks <- r })
 }
 
-// publish makes a synced group visible to reads. Its callers have no answer yet.
+// publish makes a synced group visible to reads. The group's callers are answered later.
 func (c *committer) publish(result kv.Result) (*group, error) {
 	g := c.flight
 	c.flight = nil
@@ -320,7 +321,7 @@ func (c *committer) publish(result kv.Result) (*group, error) {
 }
 
 // unstored returns the reason why a group is not stored, nil if it is. Even a group that is
-// certainly not stored ends the writing, because later batches were checked against it.
+// certainly not stored makes the store read-only, because later batches were checked against it.
 func unstored(r kv.Result) error {
 	if r.Outcome != kv.Stored && r.Err == nil {
 		return errOutcomeMissing

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Bounds of a group. They hold for a batch too, because a batch is never split.
+// The limits of a group. They also limit a batch, because a batch is never split.
 const (
 	maxGroupBytes = 8 << 20
 	maxGroupKeys  = 50_000
@@ -118,11 +118,11 @@ type group struct {
 	ts       uint64
 	batch    kv.Batch
 	requests []*request
-	// refused are answered together with the group, because the writes that they lost against
-	// must be visible first.
+	// refused are batches with a failed precondition. They are answered together with the group,
+	// because the writes that they conflict with must be visible first.
 	refused []refusal
 	size    size
-	// guarded holds the values that were set under keys that preconditions read.
+	// guarded maps the keys that preconditions may read to the values that the group sets.
 	guarded map[string][]byte
 	// cursorRows are the values of the group's rows of cursors, by namespace: its entries in
 	// the order of their cursors.

@@ -14,8 +14,8 @@ import (
 // happen in normal work, because a store has one owner, which numbers namespaces once.
 var errNumbered = errors.New("the namespace was numbered at the same time")
 
-// NumberNamespaces assigns the next number to each namespace without one, synced, and returns
-// the numbers of all namespaces that ever had one. A name keeps its number for ever, because
+// NumberNamespaces assigns the next number to each namespace without one and waits until this is
+// synced. It returns the numbers of all namespaces that ever had one. A name keeps its number for ever, because
 // the number is part of the keys of every row in the namespace. The caller must not pass
 // "default", whose number is 0.
 func (s *Store) NumberNamespaces(ctx context.Context, names []string) (map[string]uint32, error) {

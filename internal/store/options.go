@@ -19,9 +19,9 @@ type Options struct {
 	// Logger receives Badger's messages. Default: discarded.
 	Logger *slog.Logger
 
-	// EncryptionKey of 16, 24 or 32 bytes encrypts all data in the directory that came from
-	// callers; nil = no encryption. A directory is created with or without encryption and stays
-	// so.
+	// EncryptionKey has 16, 24 or 32 bytes. It encrypts all data in the directory that came from
+	// callers. If it is nil, nothing is encrypted. Whether a directory is encrypted is decided at
+	// its creation and cannot be changed later.
 	EncryptionKey []byte
 	// DataKeyAge is how long new files are encrypted under one data key, which is stored in the
 	// directory under EncryptionKey. Default 10 days.
@@ -34,7 +34,7 @@ type Options struct {
 	// MiB.
 	BlockCache, IndexCache int64
 
-	// MinFree is the free space in bytes under which new work is refused with
+	// MinFree is the free space in bytes below which new work is refused with
 	// DISK_LOW. Default max(256 MiB, 2 x MemTableSize).
 	MinFree int64
 	// FreeSpace returns the free bytes of a directory's file system. Default: the result of statfs.
@@ -48,8 +48,8 @@ type Options struct {
 	// MarkInterval is the interval at which the watermarks of the queues are stored. Default 10 s.
 	MarkInterval time.Duration
 
-	// Repair opens a store whose rows of cursors may be damaged, for [Store.Repair]. The check
-	// of the last acknowledged commit is skipped.
+	// Repair must be set before [Store.Repair] is called. The store then opens even if its rows of
+	// cursors are damaged, and Open does not check that the last acknowledged commit exists.
 	Repair bool
 	// migrating is true while a migration or a move creates the store. epoch is then the epoch of
 	// the old store.

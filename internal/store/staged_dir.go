@@ -49,6 +49,6 @@ func (p stagedDir) Settle(step func(string)) error {
 	return datadir.SettleIn(p.Final)
 }
 
-// UnfinishedMove reports whether a move was interrupted after the directory dir got its name. The next
-// move makes the directory anew.
+// UnfinishedMove reports whether a move was interrupted after the directory dir got its final name.
+// The next move creates the directory again.
 func UnfinishedMove(dir string) bool { return datadir.Progress(dir) == movedMark }

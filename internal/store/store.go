@@ -277,7 +277,7 @@ func (s *Store) loadWatermarks(txn *layout.Txn) error {
 // new hash, and batch.State.Unlisted. The context limits only the wait: a batch that was handed
 // over is still committed.
 //
-// Errors: machine.ErrSeqConflict, machine.ErrConsumed (no row was stored), *machine.Refusal
+// Errors: machine.ErrSeqConflict, machine.ErrConsumed (no row was stored), *machine.Error
 // with DISK_LOW, BATCH_TOO_LARGE or NAME_TOO_LONG (no row was stored), machine.ErrIndeterminate
 // (the store is read-only from then on), [ErrClosed].
 func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error) {

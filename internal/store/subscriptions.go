@@ -113,7 +113,8 @@ func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.Subsc
 	return out, nil
 }
 
-// DropSubscription removes a subscription, synced, and then its dead letters. A missing
+// DropSubscription removes a subscription, waits until this is synced, and then removes its dead
+// letters. A missing
 // subscription is no error. From the first of these commits on the subscription is gone for
 // ever, even if a later commit fails.
 func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKey) error {

@@ -16,7 +16,7 @@ func (s *Store) Check(ctx context.Context, graphs check.Graphs) (check.Report, e
 	return check.Check(ctx, s.view, graphs)
 }
 
-// CheckWatched is [Store.Check] with step called for each row; see [check.Watched].
+// CheckWatched is like [Store.Check], but it calls step for each row; see [check.Watched].
 func (s *Store) CheckWatched(graphs check.Graphs, step func(soFar *check.Report) error) (check.Report, error) {
 	return check.Watched(s.view, graphs, step)
 }

@@ -22,15 +22,16 @@ type watermarks struct {
 	queues map[layout.QueueID]*watermark
 }
 
-// watermarkSlack keeps the stored mark away from rows that are due at once.
+// watermarkSlack is how far a stored watermark is below the one in memory, so that a new row that is
+// due now need not lower it.
 const watermarkSlack = int64(time.Minute)
 
 type watermark struct {
 	low int64
 	// stored is the value on disk, MinInt64 if none was stored.
 	stored int64
-	// top is the latest due time of any row that was set or seen: a scan of an empty queue
-	// proves nothing about later times.
+	// top is the latest due time of any row that was set or seen. The watermark does not pass it,
+	// because a scan of an empty queue proves nothing about later times.
 	top int64
 	// collected is the earliest row of the group being collected, flying that of the group in
 	// flight; no reader sees these rows yet. seen is the earliest row that was set while a scan

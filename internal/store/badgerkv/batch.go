@@ -9,7 +9,7 @@ import (
 type batch struct {
 	db  *DB
 	txn *badger.Txn
-	// err is why Badger did not take a pair.
+	// err is the first error of Badger for a pair.
 	err error
 }
 
@@ -23,7 +23,8 @@ func (b *batch) took(err error) {
 	}
 }
 
-// Commit takes any error of Badger for an unknown outcome, and so one that it only logged.
+// Commit reports an unknown outcome for any error of Badger, also for an error that Badger only
+// logged.
 func (b *batch) Commit(group uint64, done func(kv.Result)) {
 	if b.err != nil {
 		b.txn.Discard()

@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// pending bounds the batches that wait to be written: each has some megabytes.
+// pending limits the batches that wait to be written. Each takes some megabytes.
 const pending = 2
 
-// Copy writes the rows of an engine into an empty database, each at the version that is its
-// group, and says how many there are.
+// Copy copies the rows of an engine into an empty database. The version of each row is the number
+// of its group. Copy returns the number of rows.
 func Copy(ctx context.Context, from kv.KV, to *DB) (rows int64, err error) {
 	view := kv.On(from.View(from.Last()))
 	defer view.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// maxKey is what Badger takes.
+// maxKey is the maximum size of a key in bytes that Badger accepts.
 const maxKey = 65_000
 
 // DB is an open database.
@@ -21,7 +21,8 @@ type DB struct {
 
 var _ kv.KV = (*DB)(nil)
 
-// Open opens a database. A panic of Badger about unexpected files becomes an error.
+// Open opens a database. If Badger panics because of unexpected files, Open returns a
+// *[layout.Damage].
 func Open(o Options) (db *DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -38,15 +39,15 @@ func Open(o Options) (db *DB, err error) {
 // Badger returns the database, for the packages that maintain its files.
 func (d *DB) Badger() *badger.DB { return d.db }
 
-// Last is the timestamp of the newest transaction.
+// Last returns the timestamp of the newest transaction.
 func (d *DB) Last() uint64 { return d.db.MaxVersion() }
 
-// Bounds returns Badger's bounds, less a reserve.
+// Bounds returns Badger's limits, reduced by a reserve.
 func (d *DB) Bounds() kv.Bounds {
 	return kv.Bounds{Keys: int(d.db.MaxBatchCount()) - 64, Key: maxKey, Bytes: d.db.MaxBatchSize() - 64<<10, Apart: Apart}
 }
 
-// View reads at the timestamp.
+// View returns a snapshot at the timestamp group.
 func (d *DB) View(group uint64) kv.Snapshot { return (*snapshot)(d.db.NewTransactionAt(group, false)) }
 
 // Hold keeps the version of a group readable until it is released. Badger needs no call for it.
@@ -66,14 +67,14 @@ func (d *DB) Batch() kv.Batch {
 	return &batch{db: d, txn: d.db.NewTransactionAt(math.MaxUint64, true)}
 }
 
-// Release lets compaction drop what was superseded.
+// Release allows compactions to drop values that were superseded up to the group.
 func (d *DB) Release(group uint64) { d.db.SetDiscardTs(group) }
 
-// Sizes are the bytes on disk of the tree and of the value log, as Badger noted them in the
-// last minute.
+// Sizes returns the bytes on disk of the tree and of the value log. Badger updates these numbers
+// about once a minute.
 func (d *DB) Sizes() (tree, log int64) { return d.db.Size() }
 
-// Tables are the numbers of the tables.
+// Tables returns the numbers of the tables.
 func (d *DB) Tables() []uint64 {
 	tables := d.db.Tables()
 	ids := make([]uint64, len(tables))

@@ -9,22 +9,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/diskspace"
 )
 
-// Options open a database; all but EncryptionKey is required.
+// Options configure a database. All fields except EncryptionKey are required.
 type Options struct {
 	Dir           string
 	Log           *diskspace.Logger
 	EncryptionKey []byte
 	DataKeyAge    time.Duration
-	// MemTableSize in bytes. Badger takes 15 % of it in one transaction, which bounds a group.
+	// MemTableSize is the size of the memtable in bytes. Badger accepts 15 % of it in one
+	// transaction, which limits the size of a group.
 	MemTableSize           int64
 	BlockCache, IndexCache int64
 }
 
-// Apart is the size in bytes from which a value lies in the value log, where compaction does
+// Apart is the size in bytes from which a value is stored in the value log, where compactions do
 // not copy it.
 const Apart = 16 << 10
 
-// badger gives the reasons in docs/dev/adr/0004-badger-options.md.
+// badger returns Badger's options. The reasons are in docs/dev/adr/0004-badger-options.md.
 func (o Options) badger() badger.Options {
 	return badger.DefaultOptions(o.Dir).
 		WithLogger(o.Log).

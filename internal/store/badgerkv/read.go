@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// snapshot and cursor are Badger's own, by other names: a read costs no object of ours.
+// snapshot and cursor are Badger's own types under other names, so that a read allocates no object.
 type (
 	snapshot badger.Txn
 	cursor   badger.Iterator
@@ -47,16 +47,17 @@ func (s *snapshot) Has(key []byte) (bool, error) {
 	return err == nil, err
 }
 
-// Scan fetches no value before it is asked for.
+// Scan returns a cursor that fetches a value only when the caller asks for it.
 func (s *snapshot) Scan(r kv.Range) kv.Cursor {
 	return (*cursor)(s.txn().NewIterator(badger.IteratorOptions{Prefix: r.Prefix, Reverse: r.Reverse, SinceTs: r.Since}))
 }
 
-// inTree: the value lies beside its key, not in the value log. What Badger shows of it is then
-// the item's own memory, else a part of a file that is held only while it is shown.
+// inTree reports whether a value is stored beside its key, and not in the value log. In that case
+// the value that Badger shows is memory of the item. Otherwise it is a part of a file, which is
+// valid only during the call.
 func inTree(item *badger.Item) bool { return item.EstimatedSize() == item.KeySize()+item.ValueSize() }
 
-// shown is a value in the tree, good for as long as its item.
+// shown returns a value that is stored in the tree. It is valid as long as its item.
 func shown(item *badger.Item) (value []byte, err error) {
 	err = item.Value(func(v []byte) error {
 		value = v
@@ -65,8 +66,9 @@ func shown(item *badger.Item) (value []byte, err error) {
 	return value, err
 }
 
-// copied is a value over dst; nil: in memory of its own. Badger only logs that a value is
-// missing from its value log or fails its checksum, and gives no bytes and no error.
+// copied copies a value into dst, or into new memory if dst is nil. If a value is missing from the
+// value log or its checksum is wrong, Badger only logs this and returns no bytes and no error.
+// copied then returns [kv.ErrLost].
 func copied(item *badger.Item, dst []byte) ([]byte, error) {
 	size := max(item.ValueSize(), 0)
 	if dst == nil {

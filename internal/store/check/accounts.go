@@ -10,10 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// accountSums are the charges of all runs by the keys of their accounts' rows.
+// accountSums maps the key of each account's row to the charges of all runs.
 type accountSums map[string][]machine.Charge
 
-// add takes what a run has of accounts. An imported one has what it had elsewhere.
+// add adds the charges of a run. It ignores an imported run, whose charges belong to the store that
+// it came from.
 func (a accountSums) add(st *machine.State) {
 	if st.Imported {
 		return
@@ -24,8 +25,8 @@ func (a accountSums) add(st *machine.State) {
 	}
 }
 
-// row is what the row of a key must be, where the stored one says which window is the
-// newest and what deleted runs had in it.
+// row returns the row that an account must have. Two facts come from the stored row, because runs
+// do not show them: the newest window, and what deleted runs used in it.
 func (a accountSums) row(key string, stored machine.AccountRow) machine.AccountRow {
 	row := machine.AccountRow{Window: stored.Window}
 	for _, c := range a[key] {
@@ -72,8 +73,8 @@ func (c *Checker) accounts() error {
 	return &Fault{Namespace: ns, Row: "account", Detail: name + ": missing, runs are charged to it"}
 }
 
-// accounts makes the rows anew that are not the sums over their runs. Of a row that cannot
-// be read it is lost what deleted runs had settled.
+// accounts rewrites the rows of accounts that are not the sums over their runs. If a row cannot be
+// read, the charges that deleted runs had settled in it are lost.
 func (r *repairer) accounts() error {
 	r.unreplayed()
 	err := r.Each([]byte{layout.KindAccount}, func(key, value []byte) error {
@@ -94,7 +95,7 @@ func (r *repairer) accounts() error {
 	return nil
 }
 
-// oneAccount compares one row.
+// oneAccount compares the row of one account and rewrites it if necessary.
 func (r *repairer) oneAccount(key string, value []byte, there bool) error {
 	stored, err := codec.DecodeAccount(value)
 	if err != nil {
@@ -111,7 +112,7 @@ func (r *repairer) oneAccount(key string, value []byte, there bool) error {
 	return r.put(layout.Op{Key: []byte(key), Value: codec.EncodeAccount(&want)}, count)
 }
 
-// unreplayed adds the runs that cannot be replayed. Their stored heads count.
+// unreplayed adds the charges of the runs that cannot be replayed, from their stored heads.
 func (r *repairer) unreplayed() {
 	for run := range r.broken {
 		value, err := layout.Get(r.Txn, layout.HeadKey(run.ns, run.run))

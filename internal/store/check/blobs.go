@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// blobs checks that each blob has its pieces and the hash that it is stored
-// under, each upload its pieces, and that no piece belongs to neither.
+// blobs checks that each blob has its pieces and the hash that it is stored under, that each upload
+// has its pieces, and that every piece belongs to a blob or an upload.
 func (c *Checker) blobs() error {
 	owned := make(map[string]bool)
 	err := c.Each([]byte{layout.KindBlob}, func(key, value []byte) error {
@@ -56,7 +56,8 @@ func (c *Checker) blobs() error {
 	})
 }
 
-// pieces hashes the pieces and compares their sizes with what the row says.
+// pieces hashes the pieces of a blob or an upload, and compares their total size with the one in
+// its row.
 func (c *Checker) pieces(row string, ns uint32, of machine.Upload, owned map[string]bool) (sum [32]byte, err error) {
 	hash, size := sha256.New(), int64(0)
 	for n := range of.Chunks {

@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Graphs finds the graph that a run was started with.
+// Graphs returns the graph that a run was started with.
 type Graphs func(digest, entry, agent string, override bool) (*machine.Graph, error)
 
-// Report counts what a check has proven to be in order.
+// Report counts the rows that a check has proven to be correct.
 type Report struct {
 	Runs, Entries, Records, Checkpoints int64
 	Artifacts, Messages, IDs            int64
@@ -24,16 +24,17 @@ type Report struct {
 	Deleted int64
 	// Erased counts the runs whose values were erased.
 	Erased int64
-	// Accounts are those that runs are charged to.
+	// Accounts counts the accounts that runs are charged to.
 	Accounts int64
-	// Keys are the business keys that steps have.
+	// Keys counts the business keys that steps hold.
 	Keys int64
 }
 
-// Fault is the first thing that a check found wrong.
+// Fault is the first error that a check found in a store.
 type Fault struct {
 	Namespace uint32
-	// Run and Seq say where; "" and 0 where the fault belongs to none.
+	// Run and Seq are the place of the fault. They are "" and 0 if the fault belongs to no run or
+	// record.
 	Run string
 	Seq uint64
 	// Row is the kind of the stored row: "entry", "head", "timer", ...
@@ -41,7 +42,7 @@ type Fault struct {
 	Detail string
 }
 
-// Error reads "run 01J..., record 5: artifact: missing".
+// Error returns a text like "run 01J..., record 5: artifact: missing".
 func (f *Fault) Error() string {
 	where := f.Row
 	if f.Run != "" {
@@ -53,20 +54,20 @@ func (f *Fault) Error() string {
 	return where + ": " + f.Detail
 }
 
-// Check proves every invariant of the store as it was at the last synced commit and returns the
-// first *[Fault]: each run's chain and dense seqs; that inputs, replayed through the machine,
-// make exactly the stored records, rows, checkpoints and head; that timers, outbox, ready and
-// list indexes agree with the heads; that cursors are dense and point at entries; and that
-// every row has an owner. It only reads, and may run while the store works. It ends early when
-// ctx does.
+// Check proves every invariant of the store as it was at the last synced commit, and returns the
+// first *[Fault]. The invariants are: each run has a valid chain and dense seqs. Its inputs,
+// replayed through the machine, make exactly the stored records, rows, checkpoints and head.
+// Timers, outbox, ready and list indexes agree with the heads. Cursors are dense and refer to
+// entries. Every row has an owner. Check only reads, and may run while the store is in use. It ends
+// early when ctx ends.
 //
-// With graphs nil no run is replayed: chain, seqs, heads, cursors and owners are still checked.
+// If graphs is nil, no run is replayed. Chains, seqs, heads, cursors and owners are still checked.
 func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 	return Watched(view, graphs, func(*Report) error { return ctx.Err() })
 }
 
-// Watched is [Check] with step called for each row, which is shown how far it has come and
-// ends it early.
+// Watched is like [Check], but it calls step for each row with the counts so far. An error of step
+// ends the check.
 func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, error) {
 	var report Report
 	err := view(func(txn *layout.Txn) error {
@@ -81,13 +82,13 @@ func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, 
 	return report, asFault(err)
 }
 
-// unread reports that the store could not be read, so that the check has no result.
+// unread reports whether the store could not be read, so that the check has no result.
 func unread(err error) bool {
 	_, failed := errors.AsType[*kv.ReadError](err)
 	return failed
 }
 
-// asFault makes damage that a check met a finding.
+// asFault adds a *[Fault] to an error of damage that a check met.
 func asFault(err error) error {
 	if d, ok := errors.AsType[*layout.Damage](err); ok {
 		return errors.Join(FaultOf(d), err)
@@ -95,7 +96,7 @@ func asFault(err error) error {
 	return err
 }
 
-// FaultOf is the damage as what a check found.
+// FaultOf returns a fault that describes a damage.
 func FaultOf(d *layout.Damage) *Fault {
 	row := d.File
 	if row == "" {
@@ -104,25 +105,25 @@ func FaultOf(d *layout.Damage) *Fault {
 	return &Fault{Row: row, Detail: d.Detail}
 }
 
-// Checker is one check under way, over one snapshot.
+// Checker is one running check of one snapshot.
 type Checker struct {
-	// Ended is the context's error.
+	// Ended returns an error when the check is to end, for example that of a context.
 	Ended  func() error
 	Txn    *layout.Txn
 	graphs Graphs
 	report *Report
 	// entries counts the journal entries of each namespace.
 	entries map[uint32]int64
-	// sums are the charges of the runs that were checked.
+	// sums are the charges of the runs that were checked so far.
 	sums accountSums
-	// effects are the rows of business keys that the entries of those runs make.
+	// effects are the rows of business keys that the entries of those runs imply.
 	effects effectRows
-	// last is the head that was asked for last: queue and index rows of one run
-	// often lie together.
+	// last is the head that was read last. It is kept because queue and index rows of one run are
+	// often adjacent.
 	last *machine.State
 }
 
-// Each walks the rows under a prefix.
+// Each calls visit for the rows under a prefix.
 func (c *Checker) Each(p []byte, visit func(key, value []byte) error) error {
 	it := c.Txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
@@ -141,13 +142,13 @@ func (c *Checker) Each(p []byte, visit func(key, value []byte) error) error {
 	return nil
 }
 
-// PerRun are the kinds of rows that begin with their run, in the order in which
-// a run is checked: entries first, they say which of the others there must be.
+// PerRun lists the kinds of rows whose keys begin with their run, in the order in which a run is
+// checked. Entries come first, because they determine which other rows must exist.
 var PerRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID}
 
-// runs checks every head with everything that belongs to its run. Heads and the
-// rows of each kind come in the same order, so that one walk over each meets all
-// rows, and a row that is passed over has no head.
+// runs checks every head with everything that belongs to its run. Heads and the rows of each kind
+// are in the same order. Therefore one scan of each kind meets all rows, and a row that is skipped
+// belongs to a run without a head.
 func (c *Checker) runs() error {
 	walks := make([]*rowScan, len(PerRun))
 	for i, kind := range PerRun {
@@ -180,15 +181,15 @@ func (c *Checker) runs() error {
 	return err
 }
 
-// rowScan steps through all rows of one kind, run by run.
+// rowScan scans all rows of one kind, run by run.
 type rowScan struct {
 	*Checker
 	kind byte
 	it   *kv.Iterator
 }
 
-// upTo reports a row before the given key, nil = any row: its run has no head. Those of
-// runs that are being removed are passed over.
+// upTo returns a fault for a row before the given key, because the run of such a row has no head. A
+// nil key is after every row. upTo skips the rows of runs that are being removed.
 func (w *rowScan) upTo(key []byte) error {
 	for layout.Has(w.it, []byte{w.kind}) && (key == nil || bytes.Compare(w.it.Key(), key) < 0) {
 		if err := w.headless(); err != nil {
@@ -198,7 +199,8 @@ func (w *rowScan) upTo(key []byte) error {
 	return nil
 }
 
-// headless passes over the rows of one run that has no head.
+// headless handles the rows of one run that has no head: it skips them if the run is being removed,
+// and otherwise returns a fault.
 func (w *rowScan) headless() error {
 	ns, run, err := layout.RunOf(w.it.Key())
 	if err != nil {
@@ -214,7 +216,7 @@ func (w *rowScan) headless() error {
 	return &Fault{Namespace: ns, Run: run, Row: layout.Kinds[w.kind].Row, Detail: "the run has no head"}
 }
 
-// of visits the rows of one run, which must be the next in order.
+// of calls visit for the rows of one run, which must be the next run in order.
 func (w *rowScan) of(ns uint32, run string, visit func(key, value []byte) error) error {
 	p := layout.RunKey(nil, w.kind, ns, run)
 	if err := w.upTo(p); err != nil {
@@ -235,7 +237,7 @@ func (w *rowScan) of(ns uint32, run string, visit func(key, value []byte) error)
 	return nil
 }
 
-// strays looks for keys of no kind.
+// strays returns a fault for a key of an unknown kind.
 func (c *Checker) strays() error {
 	it := c.Txn.Scan(kv.Range{KeysOnly: true})
 	defer it.Close()
@@ -249,7 +251,7 @@ func (c *Checker) strays() error {
 	return nil
 }
 
-// owner is the head that a row's run has.
+// owner returns the head of the run that a row belongs to.
 func (c *Checker) owner(row string, ns uint32, run string) (*machine.State, error) {
 	if c.last != nil && c.last.RunID == run && c.last.Namespace == ns {
 		return c.last, nil
@@ -265,7 +267,7 @@ func (c *Checker) owner(row string, ns uint32, run string) (*machine.State, erro
 	return c.last, err
 }
 
-// graph returns the graph of a run, nil if the run is not to be replayed.
+// graph returns the graph of a run, or nil if the check does not replay runs.
 func (c *Checker) graph(st *machine.State) (*machine.Graph, error) {
 	if c.graphs == nil {
 		return nil, nil

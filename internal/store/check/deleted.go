@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// deleted checks that what is kept of deleted runs can be read.
+// deleted checks that the rows that remain of deleted runs can be decoded.
 func (c *Checker) deleted() error {
 	return c.Each([]byte{layout.KindDeleted}, func(key, value []byte) error {
 		c.report.Deleted++
@@ -23,8 +23,8 @@ func (c *Checker) deleted() error {
 	})
 }
 
-// kept takes what is kept of deleted runs: the ids that began them stay, and as many
-// cursors have no entry.
+// kept reads the remains of deleted runs. The ids that started these runs stay, and the remains
+// show how many cursors have no entry any more.
 func (r *repairer) kept() error {
 	return r.Each([]byte{layout.KindDeleted}, func(key, value []byte) error {
 		d, err := codec.DecodeDeleted(value)
@@ -40,8 +40,8 @@ func (r *repairer) kept() error {
 	})
 }
 
-// going leaves the runs that are being removed alone: the start that follows ends that, for
-// which the entries that are left need their cursors.
+// going marks the runs that are being removed as broken, so that the repair does not change them.
+// The next start completes the removal, and needs the cursors of the remaining entries for it.
 func (r *repairer) going() error {
 	return r.Each([]byte{layout.KindDrop}, func(key, _ []byte) error {
 		p, err := layout.Dropped(key)
@@ -55,7 +55,8 @@ func (r *repairer) going() error {
 	})
 }
 
-// account takes the gaps of a sound row of cursors off what deleted runs may lack.
+// account subtracts the gaps of a correct row of cursors from the number of deleted entries that
+// have no gap yet.
 func (r *repairer) account(ns uint32, row []byte) {
 	places, _ := codec.DecodeEntryRefs(row)
 	for _, place := range places {
@@ -65,8 +66,8 @@ func (r *repairer) account(ns uint32, row []byte) {
 	}
 }
 
-// fillDeleted makes gaps of the cursors of a range that no entry has, if so many entries
-// were deleted. Which ones is known of no other row.
+// fillDeleted turns the cursors of a range that have no entry into gaps, if at least so many
+// entries were deleted. No other row shows which cursors these entries had.
 func (r *repairer) fillDeleted(ns uint32, g *gap) {
 	last := g.to
 	if last == math.MaxUint64 {
@@ -87,8 +88,8 @@ func (r *repairer) fillDeleted(ns uint32, g *gap) {
 	}
 }
 
-// leaving passes over the rows of a run that is being removed. Its entries have their
-// places still.
+// leaving skips the rows of a run that is being removed. It checks that the remaining entries still
+// have their cursors.
 func (w *rowScan) leaving(ns uint32, run string) error {
 	p := layout.RunKey(nil, w.kind, ns, run)
 	for ; layout.Has(w.it, p); w.it.Next() {

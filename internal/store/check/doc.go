@@ -1,7 +1,7 @@
-// Package check proves what is stored, and makes anew what can be: Check every invariant
-// of a store, Prove the journal of one run, ProveExport a portable file, Rebuild the rows
-// that are not as their entries make them. The store calls it with a view of its last
-// synced group; app and command line show what it found. It imports layout, codec and the
-// machine. Its invariant: it never writes an entry, and what it is given to write with is
-// its only way to write.
+// Package check proves stored data, and rebuilds the rows that can be rebuilt. Check proves every
+// invariant of a store, Prove the journal of one run, and ProveExport a portable file. Rebuild
+// rewrites the rows that differ from what their entries make. The store calls it with a view of its
+// last synced group; app and the command line show the results. It imports layout, codec and the
+// machine. Its invariant: it never writes an entry, and it writes only through the function that
+// the caller passes.
 package check

@@ -12,11 +12,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// effectRows are the rows of business keys that entries make, by their keys: of one run, or of
-// all that were replayed.
+// effectRows maps the keys of business-key rows to their values, as entries make them: those of one
+// run, or those of all replayed runs.
 type effectRows map[string][]byte
 
-// fold follows what an entry makes of business keys.
+// fold applies the changes that an entry makes to business keys.
 func (e effectRows) fold(ops []layout.Op) {
 	for i := range ops {
 		op := &ops[i]
@@ -30,7 +30,8 @@ func (e effectRows) fold(ops []layout.Op) {
 	}
 }
 
-// claims takes over what a run has of business keys. A key has one step in all runs.
+// claims adds the business keys of a run. Only one step in all runs may hold a key, so that a
+// second holder is a fault.
 func (c *Checker) claims(ns uint32, run string, has effectRows) error {
 	for key, value := range has {
 		if other, twice := c.effects[key]; twice {
@@ -75,8 +76,8 @@ func (c *Checker) keys() error {
 	return &Fault{Namespace: ns, Row: "business key", Detail: fmt.Sprintf("%x: missing, %s has the effect", sum, effectText(c.effects[string(key)]))}
 }
 
-// unmade: no entry that was replayed makes the row, which is in order where its run has none
-// that could be.
+// unmade handles a row that no replayed entry makes. The row is correct if its run could not be
+// replayed, because it was deleted or erased. Otherwise unmade returns a fault.
 func (c *Checker) unmade(ns uint32, sum []byte, stored *machine.Effect) error {
 	value, err := layout.Get(c.Txn, layout.HeadKey(ns, stored.RunID))
 	if err != nil || value == nil {
@@ -106,7 +107,7 @@ func (r *repairer) keys() error {
 	})
 }
 
-// replayed: all that the run has follows from its entries, which are in order.
+// replayed reports whether all rows of the run follow from its entries, which are correct.
 func (r *repairer) replayed(ns uint32, run string) bool {
 	if r.broken[queueRun{ns, run}] {
 		return false
@@ -122,7 +123,7 @@ func effectKey(key []byte) (ns uint32, sum []byte, err error) {
 	return binary.BigEndian.Uint32(key[1:]), key[5:], nil
 }
 
-// effectText names the run to which a row belongs.
+// effectText returns a text that names the step in a row of a business key.
 func effectText(value []byte) string {
 	e, err := codec.DecodeEffect(value)
 	if err != nil {

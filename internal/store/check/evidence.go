@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// evidence finds the rows that tell of records which no entry has: heads of runs without
-// entries, and ids that were used up behind the last one. Their runs are broken, and what
-// stands of them is left alone.
+// evidence finds rows that refer to records which no entry contains: heads of runs without entries,
+// and ids that were used by a record after the last one. It marks their runs as broken, so that the
+// repair does not change the remaining rows of these runs.
 func (r *repairer) evidence() error {
 	for _, kind := range []byte{layout.KindHead, layout.KindRunID, layout.KindCallerID} {
 		it := r.Txn.Scan(kv.Range{Prefix: []byte{kind}})
@@ -29,7 +29,7 @@ func (r *repairer) evidence() error {
 	return nil
 }
 
-// addEvidence takes one row as evidence. It ignores a row whose value is damaged.
+// addEvidence examines one row. It ignores a row whose value is damaged.
 func (r *repairer) addEvidence(item *kv.Iterator) error {
 	key := item.KeyCopy()
 	if _, ok := r.wanted[r.hash(key)]; ok {
@@ -37,7 +37,7 @@ func (r *repairer) addEvidence(item *kv.Iterator) error {
 	}
 	value, err := layout.CopyOf(item)
 	if err != nil {
-		return nil //nolint:nilerr // It is a stray then, which goes.
+		return nil //nolint:nilerr // The row is then a stray, which is removed later.
 	}
 	ns, run, last, ok := lastRecordOf(key, value)
 	if !ok || r.broken[queueRun{ns, run}] {
@@ -55,7 +55,8 @@ func (r *repairer) addEvidence(item *kv.Iterator) error {
 	return nil
 }
 
-// lastOf is the seq of the last record that the entries of a run hold, 0 without any.
+// lastOf returns the seq of the last record in the entries of a run, or 0 if the run has no
+// entries.
 func (r *repairer) lastOf(ns uint32, run string) (last uint64, err error) {
 	err = r.Each(layout.RunKey(nil, layout.KindEntry, ns, run), func(_, value []byte) error {
 		first, records, err := codec.EntrySpan(value)
@@ -65,8 +66,8 @@ func (r *repairer) lastOf(ns uint32, run string) (last uint64, err error) {
 	return last, err
 }
 
-// lastRecordOf is the last record of a run that a head or a used-up id tells of; false for a row
-// that is damaged, or of another shape.
+// lastRecordOf returns the last record of a run that a head or a used id refers to. It returns
+// false for a row that is damaged or of another form.
 func lastRecordOf(key, value []byte) (ns uint32, run string, last uint64, ok bool) {
 	ns = binary.BigEndian.Uint32(key[1:5])
 	switch key[0] {

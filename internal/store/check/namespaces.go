@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// namespaces checks that no two names have one number.
+// namespaces checks that no two names have the same number.
 func (c *Checker) namespaces() error {
 	taken := make(map[uint32]string)
 	return c.Each([]byte{layout.KindNamespace}, func(key, value []byte) error {
@@ -23,7 +23,7 @@ func (c *Checker) namespaces() error {
 	})
 }
 
-// backups checks that the marks of backups can be read.
+// backups checks that the marks of backups can be decoded.
 func (c *Checker) backups() error {
 	return c.Each([]byte{layout.KindBackup}, func(_, value []byte) error {
 		if _, err := codec.DecodeNumber(value); err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// Bounds of one read of a proof: no transaction stays open for longer than that takes.
+// Limits of one read of a proof: the number of records and the bytes. They limit the time that a
+// transaction stays open.
 const (
 	provenRecords = 256
 	provenBytes   = 1 << 20
@@ -24,21 +25,21 @@ const (
 // View reads at the last synced group.
 type View func(read func(txn *layout.Txn) error) error
 
-// Prover follows the entries of one run in their stored form, from the first on:
-// seqs without a gap, the chain, and that each input makes exactly these bytes.
+// Prover checks the stored entries of one run from the first on: the seqs have no gap, the chain is
+// valid, and each input makes exactly the stored bytes.
 type Prover struct {
 	Ns  uint32
 	Run string
-	// Graph is the run's graph; nil = no replay.
+	// Graph is the run's graph. If it is nil, the inputs are not replayed.
 	Graph *machine.Graph
-	// Keys are those of the store; nil: no entry is sealed.
+	// Keys are the run keys of the store. If it is nil, no entry may be sealed.
 	Keys layout.Keyring
-	// Progress is the replayed one, nil before the first entry and without a graph.
+	// Progress is the replayed state. It is nil before the first entry, and if Graph is nil.
 	Progress *machine.State
 	seq      uint64
 	Chain    [32]byte
 	entries  int64
-	// erased: the values of the run are gone, so that it cannot be replayed.
+	// erased means that the values of the run were erased, so that the run cannot be replayed.
 	erased bool
 }
 
@@ -46,7 +47,7 @@ func (p *Prover) fault(row string, seq uint64, format string, args ...any) error
 	return &Fault{Namespace: p.Ns, Run: p.Run, Seq: seq, Row: row, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Next proves one entry; the writes are what its input makes, nil without a graph.
+// Next proves one entry. The second result is what its input makes, nil without a graph.
 func (p *Prover) Next(value []byte) (*machine.Entry, *layout.Made, error) {
 	e, err := codec.ReadEntry(p.Run, value, p.Keys)
 	if err != nil {
@@ -72,7 +73,7 @@ func (p *Prover) Next(value []byte) (*machine.Entry, *layout.Made, error) {
 	return &e, w, nil
 }
 
-// replay makes the entry anew from its input and compares its bytes.
+// replay computes the entry from its input again and compares the bytes.
 func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 	result, err := rules.Repeat(p.Graph, p.Progress, e)
 	if bad, ok := errors.AsType[*rules.ReplayError](err); ok {
@@ -82,7 +83,8 @@ func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 		return nil, p.fault("entry", e.First, "%v", err)
 	}
 	state := *result.State
-	// An imported run lies in the namespace that it was imported into.
+	// An imported run is in the namespace that it was imported into, which may differ from the one
+	// in its entries.
 	state.PrevHash, state.Namespace = e.PrevHash, p.Ns
 	batch := *result.Batch
 	batch.State = &state
@@ -103,7 +105,8 @@ func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 	return w, nil
 }
 
-// key is what an entry is sealed under; nil: it is not, and needs not.
+// key returns the key that an entry is sealed under, or nil if the entry is not sealed. It returns
+// a fault if only one of the two is true: the entry is sealed, or its run is erasable.
 func (p *Prover) key(value []byte, erasable bool) (*seal.Key, error) {
 	slot, ok := codec.Sealed(value)
 	if ok != erasable {
@@ -119,7 +122,8 @@ func (p *Prover) key(value []byte, erasable bool) (*seal.Key, error) {
 	return key, nil
 }
 
-// proof tells how far it came; a fault is a finding, any other error is not.
+// proof returns how far the proof came. A fault becomes part of the proof; any other error is
+// returned.
 func (p *Prover) proof(err error) (machine.Proof, error) {
 	out := machine.Proof{Entries: p.entries, Records: int64(p.seq), Hash: p.Chain, Erased: p.erased}
 	if d, ok := errors.AsType[*layout.Damage](err); ok {
@@ -133,9 +137,9 @@ func (p *Prover) proof(err error) (machine.Proof, error) {
 	return out, err
 }
 
-// Prove proves the journal of one run up to its last entry as it is now, and that the
-// stored head is what the records up to it make. Errors: machine.ErrNoRun. What is wrong is in the
-// proof. It only reads and may run while the store works.
+// Prove proves the journal of one run up to its present last entry, and that the stored head is the
+// state after the records up to it. If the run does not exist, the error is machine.ErrNoRun.
+// Faults are in the returned proof. Prove only reads, and may run while the store is in use.
 func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Graph) (machine.Proof, error) {
 	p := &Prover{Ns: ns, Run: run, Graph: g}
 	head, value, err := toProve(view, ns, run)
@@ -168,9 +172,9 @@ func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Gra
 	return p.proof(err)
 }
 
-// proveEnd compares the end of a journal with the ids that were used. After the stored head
-// only the ids show how long the run is. (A missing entry without an id is found by the
-// cursors, which a full check proves.)
+// proveEnd compares the end of a journal with the used ids, because after the stored head only the
+// ids show how long the run is. A missing entry without an id is found by the cursors, which only a
+// full check proves.
 func proveEnd(ctx context.Context, view View, p *Prover) error {
 	return layout.EachRow(ctx, view, layout.RunKey(nil, layout.KindRunID, p.Ns, p.Run), func(_, value []byte) error {
 		d, err := codec.LeftOfDedupe(machine.Dedupe{}, value)
@@ -180,7 +184,7 @@ func proveEnd(ctx context.Context, view View, p *Prover) error {
 		if d.Last <= p.seq {
 			return nil
 		}
-		// The run may have gone on since its last entry was read.
+		// The run may have continued after its last entry was read.
 		if later, err := isThere(view, layout.EntryKey(p.Ns, p.Run, p.seq+1)); later || err != nil {
 			return err
 		}
@@ -188,7 +192,7 @@ func proveEnd(ctx context.Context, view View, p *Prover) error {
 	})
 }
 
-// toProve is the stored head of a run, and its bytes.
+// toProve returns the stored head of a run and its bytes.
 func toProve(view View, ns uint32, run string) (head *machine.State, value []byte, err error) {
 	err = view(func(txn *layout.Txn) error {
 		if value, err = layout.Get(txn, layout.HeadKey(ns, run)); err != nil {
@@ -203,7 +207,8 @@ func toProve(view View, ns uint32, run string) (head *machine.State, value []byt
 	return head, value, err
 }
 
-// deletedSince: what a proof missed is gone because the run was deleted meanwhile.
+// deletedSince returns an error if the run was deleted during the proof, which explains the missing
+// rows.
 func deletedSince(view View, ns uint32, run string) error {
 	return view(func(txn *layout.Txn) error {
 		if there, err := layout.There(txn, ns, run); err != nil || there {
@@ -222,8 +227,8 @@ func isThere(view View, key []byte) (found bool, err error) {
 	return found, err
 }
 
-// provePage proves the next entries up to the last seq, in one bounded read, and says
-// whether there may be more. Up to the head none may be missing.
+// provePage proves the next entries up to the record last in one bounded read. It reports whether
+// more entries may follow. No entry up to the record head may be missing.
 func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (more bool, err error) {
 	err = view(func(txn *layout.Txn) error {
 		read := 0
@@ -253,7 +258,7 @@ func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (mo
 	return more, err
 }
 
-// atHead compares the end of the journal with the head.
+// atHead compares the end of the journal with the stored head.
 func (p *Prover) atHead(head *machine.State, value []byte) error {
 	if p.seq != head.Seq {
 		return p.fault("head", head.Seq, "the journal ends at record %d", p.seq)
@@ -276,8 +281,8 @@ func (p *Prover) atHead(head *machine.State, value []byte) error {
 	return nil
 }
 
-// ProveAll proves the journals of all runs, or of those with the given id, in the
-// order of namespaces and ids, and reports each.
+// ProveAll proves the journals of all runs, or only of the runs with the id run if it is not "". It
+// calls report for each run, in the order of namespaces and ids.
 func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
 	var heads []*machine.State
 	err := view(func(txn *layout.Txn) error {

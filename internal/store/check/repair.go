@@ -15,18 +15,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Repair counts what a repair has done.
+// Repair counts the changes of a repair.
 type Repair struct {
-	// Runs were replayed from their first entry on, Entries are theirs.
+	// Runs counts the runs that were replayed from their first entry, Entries counts their entries.
 	Runs, Entries int64
-	// Rows are the rows that were not as their entries make them, by kind.
+	// Rows counts, by kind, the rows that differed from what their entries make.
 	Rows map[string]*RowRepair
-	// Broken are the runs, one fault each, whose entries are out of order or whose pack is
-	// unknown. They stay unchanged.
+	// Broken has one fault for each run whose entries are inconsistent or whose pack is unknown.
+	// The rows of these runs stay unchanged.
 	Broken []*Fault
 }
 
-// RowRepair counts rows of one kind.
+// RowRepair counts the changed rows of one kind.
 type RowRepair struct{ Made, Changed, Removed int64 }
 
 // Rebuild rebuilds every row that follows from entries and differs from them: heads,
@@ -35,8 +35,8 @@ type RowRepair struct{ Made, Changed, Removed int64 }
 // a step's outgoing work stays, and so does a waiting cancellation. A lost cancellation cannot
 // be told from a sent one, and is not rebuilt.
 //
-// write gets the ops in parts, and must store each part as a whole. The store must have no
-// other writer. A run whose graph is not found is among the broken runs.
+// write stores ops. Rebuild calls it several times, and each call must store all or none of its
+// ops. The store must have no other writer. A run whose graph is not found counts as broken.
 func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs) (Repair, error) {
 	r := &repairer{
 		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}, effects: effectRows{}},
@@ -62,39 +62,40 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 	return r.out, err
 }
 
-// queueRun names a run.
+// queueRun identifies a run.
 type queueRun struct {
 	ns  uint32
 	run string
 }
 
-// gap is a range of cursors that no sound row has, to its last one included.
+// gap is a range of cursors, including its last one, that no correct row covers. found are the
+// entries with cursors in this range.
 type gap struct {
 	from, to uint64
 	found    map[uint64]codec.EntryRef
 }
 
-// repairer is one repair under way, over one snapshot.
+// repairer is one running repair of one snapshot.
 type repairer struct {
 	Checker
-	// write stores ops in a commit of their own.
+	// write stores ops in one commit.
 	write func(ops []layout.Op) error
 	seed  maphash.Seed
 	out   Repair
-	// wanted are the hashes of all keys that the entries make, and may have made.
+	// wanted are the hashes of all keys that the entries make, or may have made.
 	wanted map[uint64]struct{}
 	// broken are the runs that stay unchanged, including those that are being removed.
 	broken map[queueRun]bool
 	gaps   map[uint32][]gap
-	// deleted is how many entries of deleted runs no gap stands for yet, by namespace.
+	// deleted is, by namespace, the number of entries of deleted runs for which no gap exists yet.
 	deleted map[uint32]uint64
 	ops     []layout.Op
 	bytes   int
-	// digests are the packs of runs as list entries have them, nil until asked for.
+	// digests are the packs of runs according to the list index. It is nil until it is needed.
 	digests map[queueRun]string
 }
 
-// Repaired are the kinds of rows that entries make, besides cursors.
+// Repaired lists the kinds of rows that entries make, except cursors.
 var Repaired = []byte{
 	layout.KindHead, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID, layout.KindCallerID,
 	layout.KindTimer, layout.KindOutbox, layout.KindReady, layout.KindIndex, layout.KindBlobRef,
@@ -102,7 +103,7 @@ var Repaired = []byte{
 
 func (r *repairer) hash(key []byte) uint64 { return maphash.Bytes(r.seed, key) }
 
-// put sets or deletes a row, in commits of their own.
+// put adds an op that sets or deletes a row. The ops are written in several commits.
 func (r *repairer) put(op layout.Op, count func(*RowRepair)) error {
 	if op.Key[0] == layout.KindEntry {
 		return fmt.Errorf("a repair writes no entry: %x", op.Key)
@@ -134,7 +135,7 @@ func wasMade(c *RowRepair)    { c.Made++ }
 func wasChanged(c *RowRepair) { c.Changed++ }
 func wasRemoved(c *RowRepair) { c.Removed++ }
 
-// runs replays every run and compares its rows.
+// runs replays every run and compares its rows with the stored ones.
 func (r *repairer) runs() error {
 	it := r.Txn.Scan(kv.Range{Prefix: []byte{layout.KindEntry}})
 	defer it.Close()
@@ -150,7 +151,7 @@ func (r *repairer) runs() error {
 	return nil
 }
 
-// replayRun takes the entries of one run from an iterator that stands at the first.
+// replayRun replays the entries of one run. The iterator must be at the first of them.
 func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 	p := layout.RunKey(nil, layout.KindEntry, ns, run)
 	one := &runRepair{repairer: r, Prover: Prover{Ns: ns, Run: run, Keys: r.Txn.Keys}, rows: map[string][]byte{}}
@@ -195,17 +196,17 @@ func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 	return nil
 }
 
-// runRepair folds what the entries of a run make into the rows that there must be.
+// runRepair collects the rows that the entries of one run imply.
 type runRepair struct {
 	*repairer
 	Prover
-	// rows by key; nil: it may be there.
+	// rows maps keys to values. A nil value means that the row may exist or not.
 	rows     map[string][]byte
 	imported bool
 }
 
-// lost: the stored head says more than the entries do. What it says was acknowledged, so that
-// a head made anew would roll the run back.
+// lost returns a fault if the stored head has a higher seq than the entries. The head's records
+// were acknowledged, so that a head rebuilt from the entries would undo them.
 func (one *runRepair) lost() error {
 	if st := one.known(); st != nil && st.Seq > one.seq {
 		return one.fault("entry", one.seq+1, "missing: the head says record %d, the entries end at %d", st.Seq, one.seq)
@@ -248,14 +249,14 @@ func (one *runRepair) fold(op *layout.Op) {
 	case op.Delete:
 		delete(one.rows, string(op.Key))
 	case kind == layout.KindOutbox && machine.OutboxKind(op.Key[5]) == machine.OutboxCancel:
-		// It was sent, or waits, or is lost.
+		// The cancellation was sent, or it still waits, or it was lost.
 		one.rows[string(op.Key)] = nil
 	default:
 		one.rows[string(op.Key)] = op.Value
 	}
 }
 
-// end adds the rows of an imported run, which has no others.
+// end adds the rows of an imported run, which has no other rows.
 func (one *runRepair) end() {
 	if !one.imported {
 		return
@@ -271,7 +272,7 @@ func (one *runRepair) end() {
 	}
 }
 
-// compare writes the rows that are not as they must be.
+// compare rewrites the rows that differ from what the entries imply.
 func (one *runRepair) compare() error {
 	one.end()
 	if !one.imported {
@@ -299,19 +300,22 @@ func (one *runRepair) compare() error {
 	return nil
 }
 
-// held reports whether the row names the holder of a step, which no entry does.
+// held reports whether the value of an outbox row can be decoded as the holder of a step, which no
+// entry shows.
 func held(value []byte) bool {
 	_, err := codec.DecodeHolder(value)
 	return err == nil
 }
 
-// stored reads a row. A row with a damaged value counts as absent.
+// stored returns the value of a row, and whether the row exists. If the value is damaged, it returns
+// nil and true.
 func (r *repairer) stored(key []byte) (value []byte, there bool) {
 	value, err := layout.Get(r.Txn, key)
 	return value, value != nil || err != nil
 }
 
-// graphOf finds the graph of a run: its head names it, or a copy of it, or the list.
+// graphOf returns the graph of a run. The run's head names it, or else a checkpoint, or else the
+// list index.
 func (one *runRepair) graphOf(first []byte) (*machine.Graph, error) {
 	if st := one.known(); st != nil {
 		return one.graphs(st.Digest, st.Entry, st.Agent, st.EntryOverride)
@@ -339,7 +343,8 @@ func (one *runRepair) graphOf(first []byte) (*machine.Graph, error) {
 	return one.graphs(digest, "", "", override)
 }
 
-// known is the stored head of the run or its newest checkpoint, nil if neither is read.
+// known returns the stored head of the run, or else a checkpoint of it. It returns nil if neither
+// can be read.
 func (one *runRepair) known() *machine.State {
 	if st, err := layout.StoredHead(one.Txn, one.Ns, one.Prover.Run); err == nil && st.RunID == one.Prover.Run {
 		return st
@@ -359,7 +364,7 @@ func (one *runRepair) known() *machine.State {
 	return nil
 }
 
-// digest is the pack of a run as the list has it.
+// digest returns the digest of a run's pack according to the list index.
 func (r *repairer) digest(ns uint32, run string) (string, error) {
 	if r.digests == nil {
 		r.digests = map[queueRun]string{}
@@ -385,7 +390,7 @@ func (r *repairer) digest(ns uint32, run string) (string, error) {
 	return digest, nil
 }
 
-// strays removes the rows that no entry makes, but those of broken runs.
+// strays removes the rows that no entry makes, except the rows of broken runs.
 func (r *repairer) strays() error {
 	for _, kind := range Repaired {
 		it := r.Txn.Scan(kv.Range{Prefix: []byte{kind}})
@@ -404,7 +409,7 @@ func (r *repairer) strays() error {
 	return nil
 }
 
-// brokens: the row belongs to a broken run, or may.
+// brokens reports whether the row belongs, or may belong, to a broken run.
 func (r *repairer) brokens(item *kv.Iterator) bool {
 	if len(r.broken) == 0 {
 		return false
@@ -413,7 +418,7 @@ func (r *repairer) brokens(item *kv.Iterator) bool {
 	return err != nil || r.broken[queueRun{ns, run}]
 }
 
-// ownerOf is the run that a row of entries belongs to.
+// ownerOf returns the run whose entries made a row.
 func ownerOf(item *kv.Iterator) (ns uint32, run string, err error) {
 	key := item.Key()
 	ns = binary.BigEndian.Uint32(key[1:5])
@@ -444,8 +449,8 @@ func ownerOf(item *kv.Iterator) (ns uint32, run string, err error) {
 	return layout.RunOf(key)
 }
 
-// watermarks removes those that are above a row of their queue: without one a scan
-// begins at the beginning.
+// watermarks removes every watermark that is after a row of its queue. Without a watermark, a scan
+// begins at the start of the queue.
 func (r *repairer) watermarks() error {
 	err := r.Each([]byte{layout.KindWatermark}, func(key, value []byte) error {
 		at, err := codec.DecodeNumber(value)
@@ -465,8 +470,8 @@ func (r *repairer) watermarks() error {
 	return r.flush()
 }
 
-// checkCursorRows keeps the rows of cursors that are as the entries have it, removes the others
-// and notes what is missing.
+// checkCursorRows keeps the rows of cursors that agree with the entries, removes the others, and
+// records which cursors are missing.
 func (r *repairer) checkCursorRows() error {
 	next := map[uint32]uint64{}
 	it := r.Txn.Scan(kv.Range{Prefix: []byte{layout.KindCursor}})
@@ -492,14 +497,15 @@ func (r *repairer) checkCursorRows() error {
 	return r.Ended()
 }
 
-// ends: behind the last row there may be entries, too.
+// ends adds a gap after the last row of cursors of each namespace, because entries may follow it.
 func (r *repairer) ends(next map[uint32]uint64) {
 	for ns, last := range next {
 		r.gaps[ns] = append(r.gaps[ns], gap{from: last + 1, to: math.MaxUint64, found: map[uint64]codec.EntryRef{}})
 	}
 }
 
-// sound: every entry of the row knows its cursor. first is the first one's.
+// sound reports whether every entry in a row of cursors has the right cursor. first is the cursor
+// of its first entry.
 func (r *repairer) sound(key, value []byte) (first uint64, ok bool) {
 	places, err := codec.DecodeEntryRefs(value)
 	if err != nil || len(key) != 13 {
@@ -521,7 +527,7 @@ func (r *repairer) sound(key, value []byte) (first uint64, ok bool) {
 	return first, true
 }
 
-// noteMissing notes an entry that no row of cursors names.
+// noteMissing records an entry that no row of cursors refers to.
 func (r *repairer) noteMissing(ns uint32, run string, value []byte) {
 	cursor := codec.EntryCursor(value)
 	first, _, err := codec.EntrySpan(value)
@@ -538,8 +544,8 @@ func (r *repairer) noteMissing(ns uint32, run string, value []byte) {
 	}
 }
 
-// fill writes the rows that are missing. Which entries were one group is not known any
-// more: each gap is one row, or several of maxCursorEntries.
+// fill writes the missing rows of cursors. Nothing shows which entries formed one group. Therefore
+// each gap becomes one row, or several rows of at most maxCursorEntries.
 func (r *repairer) fill() error {
 	for ns, gaps := range r.gaps {
 		for i := range gaps {
@@ -551,8 +557,8 @@ func (r *repairer) fill() error {
 	return nil
 }
 
-// maxCursorEntries bounds a row of cursors; repairBytes and repairKeys are about what is
-// written at once.
+// maxCursorEntries is the maximum number of entries in one row of cursors that a repair writes.
+// repairBytes and repairKeys are the approximate size of one commit, in bytes and in keys.
 const (
 	maxCursorEntries = 4096
 	repairBytes      = 2 << 20
@@ -576,7 +582,7 @@ func (r *repairer) fillGap(ns uint32, g *gap) error {
 		key := layout.CursorKey(nil, ns, cursor)
 		count := wasMade
 		if _, there := r.stored(key); there {
-			// What stood there was removed above.
+			// The row with this key was counted as removed above.
 			r.out.Rows["cursor"].Removed--
 			count = wasChanged
 		}

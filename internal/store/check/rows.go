@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// cursors checks that every namespace's cursors are dense from 1, each at an
-// entry that knows it, and that no entry is without.
+// cursors checks that the cursors of every namespace are dense from 1, that each refers to an entry
+// with this cursor, and that every entry has a cursor.
 func (c *Checker) cursors() error {
 	next, gaps := make(map[uint32]uint64), make(map[uint32]uint64)
 	err := c.Each([]byte{layout.KindCursor}, func(key, value []byte) error {
@@ -52,7 +52,7 @@ func (c *Checker) cursors() error {
 	return nil
 }
 
-// placed checks that the entry at a cursor knows it.
+// placed checks that the entry at a cursor contains this cursor.
 func (c *Checker) placed(ns uint32, cursor uint64, at codec.EntryRef) error {
 	entry, err := layout.Get(c.Txn, layout.EntryKey(ns, at.Run, at.First))
 	if err == nil && codec.EntryCursor(entry) != cursor {
@@ -61,8 +61,8 @@ func (c *Checker) placed(ns uint32, cursor uint64, at codec.EntryRef) error {
 	return err
 }
 
-// queues checks that timers and outbox rows are implied by a head, and lie above
-// their queue's watermark.
+// queues checks that a head implies every timer and every outbox row, and that none is before the
+// watermark of its queue.
 func (c *Checker) queues() error {
 	err := c.Each([]byte{layout.KindTimer}, func(key, _ []byte) error {
 		t, err := layout.ReadTimer(key)
@@ -106,7 +106,7 @@ func (c *Checker) outboxRow(key, value []byte) error {
 		return err
 	}
 	orphan := &Fault{Namespace: o.Namespace, Run: o.RunID, Row: "outbox", Detail: fmt.Sprintf("the run has no pending step %d, attempt %d", o.Step, o.Attempt)}
-	// A cancellation outlives the step that it is for.
+	// A cancellation outlives the step that it cancels.
 	if o.Kind == machine.OutboxCancel {
 		if o.Step == 0 || o.Step > st.LastStep {
 			return orphan
@@ -123,8 +123,8 @@ func (c *Checker) outboxRow(key, value []byte) error {
 	return nil
 }
 
-// aboveMark: a row below the stored watermark would never be found after a
-// restart.
+// aboveMark returns a fault for a row before the stored watermark of its queue, because no scan
+// would find the row after a restart.
 func (c *Checker) aboveMark(row string, q layout.QueueID, run string, due int64) error {
 	value, err := layout.Get(c.Txn, layout.MarkOp(q, 0).Key)
 	if err != nil || value == nil {
@@ -137,7 +137,7 @@ func (c *Checker) aboveMark(row string, q layout.QueueID, run string, due int64)
 	return &Fault{Namespace: q.Ns, Run: run, Row: row, Detail: fmt.Sprintf("due at %d, below the watermark %d of its queue", due, int64(at))}
 }
 
-// indexes checks that ready and list rows are implied by a head.
+// indexes checks that a head implies every ready row and every list row.
 func (c *Checker) indexes() error {
 	err := c.Each([]byte{layout.KindReady}, func(key, _ []byte) error {
 		ns, run, err := layout.RunOf(key)
@@ -186,7 +186,7 @@ func (c *Checker) indexRow(key, _ []byte) error {
 	return nil
 }
 
-// callers checks that the ids of principals belong to the runs that they began.
+// callers checks that the ids of principals belong to the runs that they started.
 func (c *Checker) callers() error {
 	return c.Each([]byte{layout.KindCallerID}, func(key, value []byte) error {
 		d, _, err := c.Txn.Dedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
@@ -215,7 +215,8 @@ func (c *Checker) callers() error {
 	})
 }
 
-// orphan judges the id of a principal that began a run which is not there.
+// orphan checks the id of a principal whose run does not exist. This is correct only if the run was
+// deleted and the id started it.
 func (c *Checker) orphan(ns uint32, key []byte, run string) error {
 	d, err := layout.DeletedOf(c.Txn, ns, run)
 	if err != nil {
@@ -229,8 +230,8 @@ func (c *Checker) orphan(ns uint32, key []byte, run string) error {
 	return &Fault{Namespace: ns, Run: run, Row: "id", Detail: "the run that it began is not there, and was not deleted"}
 }
 
-// packs checks that names lead to digests, digests to bytes, and bytes to their
-// digest.
+// packs checks that names refer to existing digests, that digests have bytes, and that the bytes
+// have their digest.
 func (c *Checker) packs() error {
 	err := c.Each([]byte{layout.KindPackName}, func(key, value []byte) error {
 		row, err := codec.DecodePackName(value)

@@ -9,16 +9,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// runCheck follows one run from its first entry to its head.
+// runCheck checks one run from its first entry to its head.
 type runCheck struct {
 	*Checker
 	Prover
 	scans []*rowScan
 	head  *machine.State
 	value []byte
-	// rows are the keys that the entries make, of kinds that begin with a run.
+	// rows are the keys of the rows that the entries imply, of the kinds whose keys begin with a
+	// run.
 	rows map[string]bool
-	// effects are the business keys that the run has by its entries.
+	// effects are the business keys that the run holds according to its entries.
 	effects effectRows
 }
 
@@ -28,7 +29,8 @@ func (r *runCheck) check() error {
 		return err
 	}
 	if r.head.Erased != nil {
-		// Its inputs cannot be taken once more: the chain, and what it is found by, are proven.
+		// The inputs of an erased run cannot be replayed. Only the chain and the index rows are
+		// proven.
 		r.Prover.Graph = nil
 	}
 	if err := r.scans[0].of(r.Ns, r.Run, r.entry); err != nil {
@@ -50,7 +52,7 @@ func (r *runCheck) check() error {
 	return r.owned()
 }
 
-// entry checks one journal entry against what came before, and all that it made.
+// entry checks one journal entry against the previous ones, and checks all rows that it made.
 func (r *runCheck) entry(key, value []byte) error {
 	if !bytes.Equal(key, layout.EntryKey(r.Ns, r.Run, r.seq+1)) {
 		if e, err := codec.LeftOfEntry(r.Run, value); err == nil {
@@ -78,8 +80,8 @@ func (r *runCheck) entry(key, value []byte) error {
 	return nil
 }
 
-// passed compares the state with the stored head where that was made, and looks behind
-// it for an entry that should have made a newer one.
+// passed compares the state with the stored head when it reaches the head's record. After that it
+// looks for an entry that should have stored a newer head.
 func (r *runCheck) passed(e *machine.Entry, w *layout.Made) error {
 	switch {
 	case r.seq == r.head.Seq:
@@ -99,8 +101,8 @@ func (r *runCheck) passed(e *machine.Entry, w *layout.Made) error {
 	return nil
 }
 
-// imported checks the end of an imported run: its head is its last state, and rows have
-// all artifact versions.
+// imported checks the end of an imported run: its head is its last state, and rows contain all
+// artifact versions.
 func (r *runCheck) imported() error {
 	if r.seq != r.head.Seq {
 		return r.fault("head", r.head.Seq, "the imported journal ends at record %d", r.seq)
@@ -116,9 +118,9 @@ func (r *runCheck) imported() error {
 	return nil
 }
 
-// stored compares one row that an entry made. Heads, timers, outbox, ready and
-// index rows change later: they are checked against the head.
-// An imported run uses up no ids.
+// stored checks one row that an entry made. It does not check heads, timers, outbox, ready and
+// index rows, which change later; these are checked against the head. The ids of an imported run
+// are not checked, because an import stores none.
 func (r *runCheck) stored(e *machine.Entry, op *layout.Op) error {
 	kind := op.Key[0]
 	switch kind {
@@ -148,7 +150,7 @@ func (r *runCheck) stored(e *machine.Entry, op *layout.Op) error {
 	return nil
 }
 
-// implied checks that the rows which the head implies are there.
+// implied checks that the rows that the head implies exist.
 func (r *runCheck) implied() error {
 	for _, t := range rules.Timers(r.head) {
 		if err := r.want("timer", layout.TimerKey(nil, r.Ns, &t), codec.EncodeNumber(t.Turn)); err != nil {
@@ -174,7 +176,7 @@ func (r *runCheck) implied() error {
 	return nil
 }
 
-// want asks for a row, with any value if that is nil.
+// want checks that a row exists and has the given value. If value is nil, any value is correct.
 func (r *runCheck) want(row string, key, value []byte) error {
 	got, err := layout.Get(r.Txn, key)
 	if err != nil {
@@ -189,7 +191,7 @@ func (r *runCheck) want(row string, key, value []byte) error {
 	return nil
 }
 
-// owned looks for rows of the run that no record made.
+// owned returns a fault for a row of the run that no record made.
 func (r *runCheck) owned() error {
 	counts := map[byte]*int64{
 		layout.KindSnapshot: &r.report.Checkpoints, layout.KindArtifact: &r.report.Artifacts,

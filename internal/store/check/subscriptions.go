@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// subscriptions checks that subscriptions can be read, and that each dead letter
-// belongs to one.
+// subscriptions checks that subscriptions can be decoded, and that each dead letter belongs to a
+// subscription.
 func (c *Checker) subscriptions() error {
 	err := c.Each([]byte{layout.KindSubscription}, func(key, value []byte) error {
 		_, _, err := layout.ReadSubscriptionKey(key)
@@ -48,7 +48,7 @@ func (c *Checker) deadLetter(key, value []byte) error {
 	return &Fault{Namespace: of.Namespace, Run: of.Run, Row: "dead letter", Detail: fmt.Sprintf("there is no subscription %q", of.ID)}
 }
 
-// going: the rows under the prefix are being removed.
+// going reports whether the rows under the prefix p are being removed.
 func (c *Checker) going(p []byte) (bool, error) {
 	mark, err := layout.Get(c.Txn, layout.DropKey(p))
 	return mark != nil, err

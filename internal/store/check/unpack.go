@@ -15,15 +15,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
-// MaxExport bounds a portable file, bytes.
+// MaxExport is the maximum size of a portable file in bytes.
 const MaxExport = 1 << 30
 
-// Unpack takes a portable file into a temporary one and reads what it says of its
-// run; the caller gives it back with [Discard]. The seal and the pack's digest are
-// checked here, the journal by [ProveExport] and [Store.Import].
+// Unpack copies a portable file into a temporary file and reads the description of its run. The
+// caller must remove the temporary file with [Discard]. Unpack checks the seal and the pack's
+// digest. The journal is checked by [ProveExport] and by the Import of the store.
 //
-// Errors: *machine.Refusal EXPORT_INVALID, EXPORT_TRUNCATED, EXPORT_NEWER,
-// EXPORT_TOO_LARGE.
+// Errors: *machine.Error EXPORT_INVALID, EXPORT_TRUNCATED, EXPORT_NEWER, EXPORT_TOO_LARGE.
 func Unpack(in io.Reader) (out machine.Export, err error) {
 	spool, err := os.CreateTemp("", "pawl-import-*")
 	if err != nil {
@@ -49,7 +48,8 @@ func Unpack(in io.Reader) (out machine.Export, err error) {
 	return out, buffered.Flush()
 }
 
-// readExport reads a whole file: header and pack first, then only the allowed frames.
+// readExport reads a whole file: header and pack first, and after that only frames of the kinds
+// that may follow.
 func readExport(in io.Reader, out *machine.Export) error {
 	r, err := runfile.NewReader(in)
 	if err != nil {
@@ -83,7 +83,7 @@ func readExport(in io.Reader, out *machine.Export) error {
 	}
 }
 
-// Discard removes what [Unpack] has spooled.
+// Discard removes the temporary file of [Unpack].
 func Discard(x machine.Export) error {
 	if err := os.Remove(x.Spool); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -91,7 +91,7 @@ func Discard(x machine.Export) error {
 	return nil
 }
 
-// exportRefusal gives the errors of a file their typed form.
+// exportRefusal turns an error in a file into a *machine.Error for clients.
 func exportRefusal(err error) error {
 	r := &machine.Error{Code: machine.CodeInvalidArgument, Field: "data", Message: err.Error()}
 	switch {
@@ -107,7 +107,7 @@ func exportRefusal(err error) error {
 	return r
 }
 
-// Frames reads an unpacked file from its journal on.
+// Frames calls visit for the frames of an unpacked file, beginning with the journal.
 func Frames(x machine.Export, visit func(kind runfile.Kind, body []byte) error) (err error) {
 	file, err := os.Open(x.Spool)
 	if err != nil {
@@ -132,8 +132,8 @@ func Frames(x machine.Export, visit func(kind runfile.Kind, body []byte) error) 
 	}
 }
 
-// ProveExport proves the journal and the blobs of an unpacked file. What is wrong
-// with the journal is in the proof; anything else is a *machine.Refusal.
+// ProveExport proves the journal and the blobs of an unpacked file. Faults of the journal are in
+// the proof. Any other fault is a *machine.Error.
 func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
 	p := &Prover{Run: x.RunID, Graph: g}
 	blobs := &blobCheck{}
@@ -160,7 +160,7 @@ func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
 	return proof, nil
 }
 
-// blobCheck proves the blobs of a file: each has the bytes that its hash says.
+// blobCheck checks that each blob of a file has the size and the hash that the file states.
 type blobCheck struct {
 	started bool
 	blob    runfile.Blob
@@ -187,7 +187,7 @@ func (c *blobCheck) add(kind runfile.Kind, body []byte) (err error) {
 	return nil
 }
 
-// end is that of a blob.
+// end checks the blob whose last piece was read.
 func (c *blobCheck) end() error {
 	if c.hash == nil || hex.EncodeToString(c.hash.Sum(nil)) == c.blob.SHA256 && c.size == c.blob.Size {
 		return nil

@@ -1,7 +1,8 @@
-// Package compact writes the rows of a store anew, as they are now and no others.
+// Package compact copies the present rows of a store, without superseded and removed ones, into a
+// new directory.
 //
-// Owns: the copy, and how a directory takes another one's place.
-// Keeps: each row has the version that it had, so that a backup may follow on one from before; at
-// every moment the directory's name leads to a whole store; what is removed is what a compaction
-// left, and no process has open.
+// It owns the copy, and the replacement of one directory by another. Its invariants: each row keeps
+// its version, so that an incremental backup can continue one that was made before the compaction.
+// At every moment the directory's name leads to a complete store. The package removes only what a
+// compaction has left, and only if no process has it open.
 package compact

@@ -13,7 +13,7 @@ import (
 // the mark identifies the directory beside the store as a partial result. A mark records the
 // position of its store; a store that has newer commits than its mark is never deleted.
 
-// Mark marks a directory, synced.
+// Mark marks a directory with its present position, and syncs the mark.
 func Mark(dir string) error {
 	head, err := datadir.ReadAcked(dir)
 	if err != nil || head == nil {
@@ -24,12 +24,13 @@ func Mark(dir string) error {
 
 func markOf(head *datadir.AckMark) string { return fmt.Sprintf("%x %d\n", head.Epoch, head.Group) }
 
-// unmark makes a directory one like any other.
+// unmark removes the mark of a directory.
 func unmark(dir string) error {
 	return errors.Join(os.Remove(filepath.Join(dir, datadir.CompactName)), datadir.SyncDir(dir))
 }
 
-// left is what a directory's HEAD says, if a compaction marked it and it is what it was then.
+// left returns the content of a directory's HEAD file, if a compaction has marked the directory and
+// the store has not changed since. Otherwise it returns nil.
 func left(dir string) (*datadir.AckMark, error) {
 	head, err := datadir.ReadAcked(dir)
 	if err != nil || head == nil {

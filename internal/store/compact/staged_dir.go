@@ -11,22 +11,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/diskspace"
 )
 
-// StagedDir is where a store is made anew.
+// StagedDir describes where a compaction builds the new store.
 type StagedDir struct {
-	// From is the directory of the store; To is the new one.
+	// From is the directory of the store. To is the new directory.
 	From, To string
-	// Swap: it takes the old one's place, and To is a name of ours.
+	// Swap means that the new directory replaces the old one. To is then a temporary name.
 	Swap bool
-	// Epoch is the store's name, Group its last commit.
+	// Epoch is the epoch of the store, Group its last commit.
 	Epoch [16]byte
 	Group uint64
-	// Free tells the free bytes of a directory's file system, of which Spare are left alone.
+	// Free returns the free bytes of a directory's file system. Spare is the number of bytes that
+	// must remain free.
 	Free  func(dir string) (int64, error)
 	Spare int64
 }
 
-// At is where the store of a directory is made anew: in to, or, with "", beside the directory
-// itself, wherever a link to it is.
+// At returns where the store in the directory dir is rebuilt: in to, or, if to is "", beside the
+// directory itself. If dir is a symbolic link, that is beside its target.
 func At(dir, to string) (StagedDir, error) {
 	from, err := filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -39,7 +40,7 @@ func At(dir, to string) (StagedDir, error) {
 }
 
 // Clear removes from the new directory only the remains of an interrupted call, and returns the
-// size of the store. Errors: *machine.Refusal DISK_LOW if the disk has no space for a second
+// size of the store in bytes. Errors: *machine.Error DISK_LOW if the disk has no space for a second
 // copy; [datadir.ErrLocked] if another process has the new directory open.
 func (p StagedDir) Clear() (bytes int64, err error) {
 	if err := p.dropLeft(); err != nil {
@@ -62,8 +63,8 @@ func (p StagedDir) Clear() (bytes int64, err error) {
 	return tree + values, err
 }
 
-// dropLeft removes what a call left that was broken off beside the exchange: both
-// directories were whole then.
+// dropLeft removes the directory that a call left when it was interrupted near the exchange of
+// names. Both directories were complete at that time.
 func (p StagedDir) dropLeft() error {
 	info, err := os.Lstat(p.To)
 	switch {
@@ -87,9 +88,9 @@ func (p StagedDir) dropLeft() error {
 	})
 }
 
-// Settle makes the new directory one like any other, with the files that lie beside the
-// old store's, and lets it take the old one's place, if it is to, which is removed. It
-// says what the new store takes.
+// Settle completes the new directory: it copies the files that do not belong to the store and
+// removes the progress file. If Swap is set, the new directory then replaces the old one, which is
+// removed. Settle returns the bytes on disk of the new store.
 func (p StagedDir) Settle() (bytes int64, err error) {
 	if err := datadir.CopyOthers(p.From, p.To); err != nil {
 		return 0, err
@@ -110,8 +111,8 @@ func (p StagedDir) Settle() (bytes int64, err error) {
 	return tree + values, p.swap()
 }
 
-// swap lets the new directory take the old one's place and removes the old one, which the
-// caller has locked.
+// swap exchanges the names of the new and the old directory and removes the old one. The caller has
+// locked the old directory.
 func (p StagedDir) swap() error {
 	if err := Swap(p.From, p.To); err != nil {
 		return errors.Join(err, unmark(p.From))

@@ -15,30 +15,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// AckMark is what the HEAD file says: how far the store had come when callers were
-// last answered. A start that finds less refuses.
+// AckMark is the content of the HEAD file: the progress of the store when it last answered callers.
+// If a start finds less in the database than HEAD records, it fails.
 //
-// The rule is that it never claims what is not synced yet: it is written after a
-// group's sync and before the group's answers, so that an old or torn copy is
-// harmless. The reasons are in docs/dev/adr/0017-damage.md.
+// HEAD never records anything that is not synced: it is written after the sync of a group and
+// before the group's answers. Therefore an old or incomplete copy is harmless. The reasons are in
+// docs/dev/adr/0017-damage.md.
 type AckMark struct {
 	Epoch [16]byte
-	// Since is the group after which every group left its number in the database:
-	// what came before, from an older version, cannot be counted.
+	// Since is the group after which the database contains the number of every group. Earlier
+	// groups, from an older version, cannot be counted.
 	Since uint64
-	// Group is the number (Badger's timestamp) of the last group that was answered.
+	// Group is the number (Badger's timestamp) of the last group whose callers were answered.
 	Group uint64
-	// values is the newest value-log file that may hold a value of the group.
+	// values is the number of the newest value log that may contain a value of the group.
 	values uint32
-	// Collecting means that values are being moved, so that the newest value log may hold
-	// copies whose end was not written.
+	// Collecting means that values are being moved. The newest value log may then end with an
+	// incomplete copy.
 	Collecting bool
 
 	layout.LastEntry
 }
 
-// The file has two slots, in pages of their own, which are written in turn: of a
-// write that was cut short the other remains.
+// The file has two slots, in different pages, which are written alternately. If one write is
+// interrupted, the other slot is still valid.
 const (
 	HeadName  = "HEAD"
 	SlotBytes = 4096
@@ -51,7 +51,7 @@ var headMagic = [8]byte{'P', 'a', 'w', 'l', 'H', 'E', 'A', 'D'}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode appends the slot's bytes; count says which of two slots is newer.
+// encode appends the bytes of a slot. The slot with the higher count is the newer one.
 func (a *AckMark) encode(b []byte, count uint64) []byte {
 	b = binary.BigEndian.AppendUint64(append(b, headMagic[:]...), count)
 	b = binary.BigEndian.AppendUint64(append(b, a.Epoch[:]...), a.Since)
@@ -68,7 +68,7 @@ func (a *AckMark) encode(b []byte, count uint64) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// decode reads a slot; false if it is not whole.
+// decode decodes a slot. It returns false if the slot is incomplete.
 func (a *AckMark) decode(b []byte) (count uint64, ok bool) {
 	if len(b) < ackedBytes || [8]byte(b) != headMagic {
 		return 0, false
@@ -86,8 +86,8 @@ func (a *AckMark) decode(b []byte) (count uint64, ok bool) {
 	return count, true
 }
 
-// ReadAcked reads the newest complete slot of a directory's HEAD file. It returns nil if there
-// is none: in a store of an older version, or after an interrupted first start.
+// ReadAcked reads the newest complete slot of a directory's HEAD file. It returns nil if no such
+// slot exists, which is so in a store of an older version or after an interrupted first start.
 func ReadAcked(dir string) (*AckMark, error) {
 	data, err := os.ReadFile(filepath.Join(dir, HeadName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -107,7 +107,7 @@ func ReadAcked(dir string) (*AckMark, error) {
 	return newest, nil
 }
 
-// In proves that the last entry that was acknowledged is in the database, or that its run
+// In proves that the database contains the last acknowledged entry, or that the run of this entry
 // was deleted since. Errors: *layout.Damage.
 func (a *AckMark) In(txn *layout.Txn) error {
 	if a == nil || a.Cursor == 0 {
@@ -140,15 +140,15 @@ type AckFile struct {
 	acked AckMark
 	Count uint64
 	slot  []byte
-	// newest is the newest value-log file that there is; it need not hold a value.
+	// newest is the number of the newest existing value log, which may be empty.
 	newest uint32
-	// dirty: written since the last sync.
+	// dirty means that a slot was written since the last sync.
 	dirty bool
-	// syncing is held by the goroutine that syncs.
+	// syncing is held by the goroutine that is syncing the file.
 	syncing sync.Mutex
 }
 
-// NewAckFile makes the file anew, synced, in place of the old one.
+// NewAckFile creates a new HEAD file, syncs it, and replaces the old one.
 func NewAckFile(dir string, a AckMark, newest uint32) (*AckFile, error) {
 	path := filepath.Join(dir, HeadName)
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
@@ -156,7 +156,7 @@ func NewAckFile(dir string, a AckMark, newest uint32) (*AckFile, error) {
 		return nil, err
 	}
 	h := &AckFile{dir: dir, file: file, acked: a, newest: newest}
-	// The space of both slots now: a later write needs no new block.
+	// This allocates the space of both slots, so that later writes need no new disk blocks.
 	_, err = file.WriteAt(make([]byte, 2*SlotBytes), 0)
 	if err := errors.Join(err, h.write(), h.write(), file.Sync(), os.Rename(path+".new", path), SyncDir(dir)); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -164,7 +164,7 @@ func NewAckFile(dir string, a AckMark, newest uint32) (*AckFile, error) {
 	return h, nil
 }
 
-// SyncDir syncs the names in a directory.
+// SyncDir syncs the names of the files in a directory.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -181,10 +181,10 @@ func (h *AckFile) write() error {
 	return err
 }
 
-// SetProgress takes the number of a group that was synced and is about to be answered, whether
-// any of its values lie in the value log, and its last entry. It costs no sync
-// of its own: what the system has survives the death of the process, and after a
-// loss of power an older claim is as true.
+// SetProgress records a group that was synced and whose callers are about to be answered. number is
+// the group's number, values states whether any of its values are in the value log, and last is its
+// last entry. SetProgress does not sync the file. If the process dies, the operating system still
+// has the write. After a loss of power an older record is also true.
 func (h *AckFile) SetProgress(number uint64, values bool, last *layout.LastEntry) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -205,7 +205,7 @@ func (h *AckFile) SetProgress(number uint64, values bool, last *layout.LastEntry
 	return nil
 }
 
-// newestValues follows the value log from one of its files to the newest.
+// newestValues returns the number of the newest value log. at is the number of an existing one.
 func newestValues(dir string, at uint32) uint32 {
 	for {
 		if _, err := os.Lstat(filepath.Join(dir, ValueLogName(at+1))); err != nil {
@@ -215,11 +215,11 @@ func newestValues(dir string, at uint32) uint32 {
 	}
 }
 
-// ValueLogName is the file of a value log.
+// ValueLogName returns the name of the file of a value log.
 func ValueLogName(id uint32) string { return fmt.Sprintf("%06d.vlog", id) }
 
-// present reports that the file was taken away, and with it the directory: writes
-// to files without a name succeed, and are gone with the process.
+// present returns an error if the HEAD file was removed, which means that the directory was
+// removed, too. Writes to removed files succeed, but their data is lost when the process ends.
 func (h *AckFile) present() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(h.file.Fd()), &st); err != nil {
@@ -231,16 +231,16 @@ func (h *AckFile) present() error {
 	return nil
 }
 
-// CheckPresent is present for callers that do not write.
+// CheckPresent is like present, for callers that do not hold the lock.
 func (h *AckFile) CheckPresent() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.present()
 }
 
-// Sync brings the claim onto the disk.
+// Sync syncs the last written slot.
 func (h *AckFile) Sync() error {
-	// If no slot waits, an earlier sync may still be running. The lock waits for it.
+	// If no slot is dirty, another sync may still be running. The lock waits for its end.
 	h.syncing.Lock()
 	defer h.syncing.Unlock()
 	h.mu.Lock()
@@ -250,11 +250,11 @@ func (h *AckFile) Sync() error {
 	if !dirty {
 		return nil
 	}
-	// No group waits for this one.
+	// This sync does not hold mu, so that no group has to wait for it.
 	return h.file.Sync()
 }
 
-// SetCollecting notes, synced, whether values are being moved.
+// SetCollecting records whether values are being moved, and syncs the file.
 func (h *AckFile) SetCollecting(under bool) error {
 	h.mu.Lock()
 	h.acked.Collecting = under
@@ -263,5 +263,5 @@ func (h *AckFile) SetCollecting(under bool) error {
 	return errors.Join(err, h.Sync())
 }
 
-// Close syncs the claim and closes the file.
+// Close syncs and closes the file.
 func (h *AckFile) Close() error { return errors.Join(h.Sync(), h.file.Close()) }

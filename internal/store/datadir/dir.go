@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// MakeDir makes a directory and its missing parents, and syncs each name: a directory whose
-// name was not synced is lost in a power failure, even if its files were synced.
+// MakeDir creates a directory and its missing parents, and syncs each name. If a name is not
+// synced, a power failure loses the directory even if its files were synced.
 func MakeDir(dir string) error { return makeDir(filepath.Clean(dir), SyncDir) }
 
 func makeDir(dir string, sync func(dir string) error) error {
@@ -20,8 +20,8 @@ func makeDir(dir string, sync func(dir string) error) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err // It is no directory.
 		}
-		// An earlier process may have been killed before the name was on disk. Where this
-		// process may not sync, another user made the directory.
+		// An earlier process may have been killed before it synced the name. If this process is not
+		// allowed to sync, another user created the directory.
 		if err := sync(filepath.Dir(dir)); !unsyncable(err) {
 			return err
 		}
@@ -32,14 +32,16 @@ func makeDir(dir string, sync func(dir string) error) error {
 	if err := makeDir(filepath.Dir(dir), sync); err != nil {
 		return err
 	}
-	// Once more and no oftener: /proc takes no directory, and says that there is none above.
+	// Do not try more than once: in /proc no directory can be created, and the error says that the
+	// parent does not exist.
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	return sync(filepath.Dir(dir))
 }
 
-// unsyncable: the directory is not ours, or of a file system that is only read or has no sync.
+// unsyncable reports whether a directory cannot be synced because it belongs to another user, or
+// because its file system is read-only or has no sync.
 func unsyncable(err error) bool {
 	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL)
 }

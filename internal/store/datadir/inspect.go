@@ -21,14 +21,14 @@ import (
 // starts empty without a MANIFEST. An inspection changes no file.
 type inspection struct {
 	dir string
-	// names are the files by their endings, in the order of their numbers.
+	// names are the names of the files by their extensions, in the order of their numbers.
 	tables, logs, values []numbered
 	files                map[string]bool
 	Head                 *AckMark
 	// unborn are empty files that a crash left before their first byte was written or while
 	// they were being removed. They may be deleted.
 	unborn []string
-	// keyed: there is a master key. keys are the data keys under it.
+	// keyed means that the caller gave a master key. keys are the data keys that it decrypts.
 	keyed bool
 	keys  *registry
 }
@@ -39,9 +39,9 @@ type numbered struct {
 	size int64
 }
 
-// Inspect proves that everything that was acknowledged is there to be opened, and
-// returns what the HEAD file says; master is the key of an encrypted directory, nil = it
-// is not. Errors: *[layout.Damage], *[KeyError].
+// Inspect proves that the files contain everything that was acknowledged, and returns the content
+// of the HEAD file with the result. master is the master key of an encrypted directory, nil for a
+// directory without encryption. Errors: *[layout.Damage], *[KeyError].
 func Inspect(dir string, master []byte) (*inspection, error) {
 	n := &inspection{dir: dir, files: map[string]bool{}, keyed: len(master) > 0}
 	if err := n.list(); err != nil {
@@ -71,7 +71,7 @@ func Inspect(dir string, master []byte) (*inspection, error) {
 	return n, n.checkRest()
 }
 
-// Holds reports whether a directory has a store, or what is left of one.
+// Holds reports whether a directory contains a store, or remains of one.
 func Holds(dir string) (bool, error) {
 	n := &inspection{dir: dir, files: map[string]bool{}}
 	if err := n.list(); err != nil {
@@ -80,7 +80,7 @@ func Holds(dir string) (bool, error) {
 	return n.files[badger.ManifestFilename] || n.files[HeadName] || len(n.tables)+len(n.logs)+len(n.values) > 0, nil
 }
 
-// LastValues is the number of a directory's newest value log, 0 = there is none.
+// LastValues returns the number of a directory's newest value log, 0 if it has none.
 func LastValues(dir string) (uint32, error) {
 	n := &inspection{dir: dir, files: map[string]bool{}}
 	if err := n.list(); err != nil || len(n.values) == 0 {
@@ -89,7 +89,7 @@ func LastValues(dir string) (uint32, error) {
 	return uint32(n.values[len(n.values)-1].id), nil
 }
 
-// list sorts the directory's files by kind and number.
+// list sorts the files of the directory by kind and number.
 func (n *inspection) list() error {
 	entries, err := os.ReadDir(n.dir)
 	if err != nil {
@@ -106,7 +106,7 @@ func (n *inspection) list() error {
 		}
 		info, err := e.Info()
 		if errors.Is(err, os.ErrNotExist) {
-			// The open database deleted it meanwhile.
+			// The open database has deleted the file in the meantime.
 			continue
 		}
 		if err != nil {
@@ -120,8 +120,8 @@ func (n *inspection) list() error {
 	return nil
 }
 
-// checkManifest refuses a directory without MANIFEST that held a store: it is the first
-// file that Badger makes.
+// checkManifest returns an error if the directory has no MANIFEST but contained a store, because
+// the MANIFEST is the first file that Badger creates.
 func (n *inspection) checkManifest() error {
 	held := slices.Concat(n.tables, n.logs, n.values)
 	if n.Head == nil && len(held) == 0 {
@@ -134,8 +134,8 @@ func (n *inspection) checkManifest() error {
 	return layout.Damaged(badger.ManifestFilename, "%s", detail)
 }
 
-// checkKeys compares what the files say they are encrypted under with the key that was
-// given: a wrong key would find damage everywhere.
+// checkKeys compares the keys that the files are encrypted under with the given key. Without this
+// check a wrong key would look like damage everywhere.
 func (n *inspection) checkKeys(tables *Tables) error {
 	n.keys = tables.keys
 	named := map[uint64]string{}
@@ -159,9 +159,8 @@ func (n *inspection) checkKeys(tables *Tables) error {
 	return n.keys.judge(named, n.keyed, len(logs)+len(tables.listed) == 0)
 }
 
-// checkLogs proves that tables and logs together hold every group up to the last
-// that was acknowledged, and that no value of theirs is missing from the newest
-// value log.
+// checkLogs proves that tables and logs together contain every group up to the last acknowledged
+// one, and that every value they refer to is in the newest value log.
 func (n *inspection) checkLogs(flushed uint64) error {
 	var refs []pointer
 	have := flushed
@@ -197,7 +196,8 @@ func (n *inspection) writeLog(name string) (l writeLog, err error) {
 	return l, err
 }
 
-// checkContinuity refuses a gap between what came before and a log.
+// checkContinuity returns an error if groups are missing between the earlier files and a log. have
+// is the last group in the earlier files.
 func (n *inspection) checkContinuity(l *writeLog, have uint64) error {
 	if n.Head == nil || l.first == 0 {
 		return nil
@@ -208,8 +208,8 @@ func (n *inspection) checkContinuity(l *writeLog, have uint64) error {
 	return nil
 }
 
-// checkValues looks at the value logs' beginnings, and through the newest: Badger
-// would cut that one, and use the number of a missing one again.
+// checkValues checks the beginning of every value log, and all of the newest one, because Badger
+// would cut that one at a fault. Badger would also use the number of a missing one again.
 func (n *inspection) checkValues(refs []pointer) error {
 	var newest *numbered
 	for i := range n.values {
@@ -243,8 +243,8 @@ func (n *inspection) checkValues(refs []pointer) error {
 	})
 }
 
-// checkRest checks Badger's two files without data of the store. A damaged file is created
-// again; bytes that may be keys are kept.
+// checkRest checks the two files of Badger that contain no data of the store. Damaged ones are
+// recreated, but bytes that may be keys are kept.
 func (n *inspection) checkRest() error {
 	if n.keys.vanished() {
 		n.unborn = append(n.unborn, RegistryName)
@@ -259,8 +259,8 @@ func (n *inspection) checkRest() error {
 	return err
 }
 
-// soundDiscard: numbers of value logs in rising order with their dead bytes, until
-// the first zero. Badger indexes it without a look at its size.
+// soundDiscard reports whether the file DISCARD is valid: numbers of value logs in ascending order
+// with their dead bytes, up to the first zero. Badger indexes the file without a check of its size.
 func soundDiscard(data []byte) bool {
 	if len(data) < 1<<20 || len(data)%16 != 0 {
 		return false

@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked: the directory is in use.
+// ErrLocked means that another process uses the directory.
 var ErrLocked = errors.New("the data directory is in use")
 
-// DirLock keeps other processes out of a data directory, from the first look at its files to
-// the close of the database. It replaces Badger's own lock, which is switched off, and has the
-// same form, so that older programs respect it.
+// DirLock keeps other processes out of a data directory, from the first inspection of its files
+// until the database is closed. It replaces Badger's own lock, which is switched off. It has the
+// same form as Badger's lock, so that older programs respect it.
 type DirLock struct {
 	dir  *os.File
 	note string
 }
 
-// LockDir takes the lock. Errors: [ErrLocked], with the id of the process that
-// holds it.
+// LockDir acquires the lock. If another process holds it, the error is [ErrLocked] with the id of
+// that process.
 func LockDir(dir string) (*DirLock, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -48,9 +48,10 @@ func heldBy(note string, err error) error {
 	return fmt.Errorf("%w by another process", ErrLocked)
 }
 
-// Release lets others in. The note goes first: after that it is theirs to write. The lock
-// is given back by name and not by the close alone: a program that this process is just
-// starting has a copy of the descriptor until it runs.
+// Release releases the lock. It first removes the note with the process id, because after the
+// release another process may write its own. Closing the directory would not release the lock
+// reliably: a program that this process is just starting has a copy of the descriptor. Therefore
+// Release unlocks explicitly.
 func (l *DirLock) Release() error {
 	err := os.Remove(l.note)
 	if errors.Is(err, os.ErrNotExist) {

@@ -15,12 +15,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// The layout of Badger's log files, of memtables (.mem) and values (.vlog): a
-// header of key id(8) and vector(12), then records
+// The format of Badger's log files, for memtables (.mem) and values (.vlog): a header with the key
+// id (8 bytes) and the initialization vector (12 bytes), then records:
 //
 //	meta(1) | user meta(1) | key length | value length | expiry | key | value | CRC-32C(4)
 //
-// with varints, zeros behind the last. A key ends in its version, inverted.
+// The lengths and the expiry are varints. Zeros follow the last record. The last 8 bytes of a key
+// are its version, inverted.
 const (
 	LogHeader       = 20
 	metaPointer     = 1 << 1
@@ -28,15 +29,15 @@ const (
 	metaEnd         = 1 << 7
 )
 
-// logRecord is one record of a log; key and value are parts of the file's bytes.
+// logRecord is one record of a log. key and value are slices of the file's bytes.
 type logRecord struct {
 	meta       byte
 	key, value []byte
-	// at is where it begins, end where it ends.
+	// at is the offset at which the record begins, end the offset after it.
 	at, end int
 }
 
-// version is the group that wrote the record.
+// version returns the number of the group that wrote the record.
 func (r *logRecord) version() uint64 {
 	if len(r.key) < 8 {
 		return 0
@@ -44,8 +45,8 @@ func (r *logRecord) version() uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(r.key[len(r.key)-8:])
 }
 
-// recordAt reads the record at an offset; whole: it is complete and its checksum
-// holds.
+// recordAt reads the record at an offset. whole means that the record is complete and that its
+// checksum is correct.
 func recordAt(data []byte, at int) (r logRecord, whole bool) {
 	r = outlineAt(data, at)
 	if r.end == 0 {
@@ -55,8 +56,8 @@ func recordAt(data []byte, at int) (r logRecord, whole bool) {
 	return r, crc32.Checksum(data[at:sum], castagnoli) == binary.BigEndian.Uint32(data[sum:])
 }
 
-// outlineAt reads a record without its checksum. The key is set if it is within
-// the file, the end if all of the record is.
+// outlineAt reads a record without checking its checksum. It sets the key only if the key is
+// completely in the file, and end only if the whole record is.
 func outlineAt(data []byte, at int) (r logRecord) {
 	if at+5 > len(data) {
 		return r
@@ -83,10 +84,10 @@ func outlineAt(data []byte, at int) (r logRecord) {
 	return r
 }
 
-// pointer is where in the value log a value lies.
+// pointer is the place of a value in the value log.
 type pointer struct{ file, length, offset uint32 }
 
-// readPointer reads it as Badger stores it, in the machine's byte order.
+// readPointer decodes a pointer as Badger stores it, in the byte order of the machine.
 func readPointer(b []byte) (pointer, bool) {
 	if len(b) != 12 {
 		return pointer{}, false
@@ -95,18 +96,20 @@ func readPointer(b []byte) (pointer, bool) {
 	return pointer{file: n.Uint32(b), length: n.Uint32(b[4:]), offset: n.Uint32(b[8:])}, true
 }
 
-// writeLog is what a memtable's log holds, as far as Badger would replay it.
+// writeLog is the content of a memtable's log, up to the point where Badger would stop to replay
+// it.
 type writeLog struct {
 	name string
-	// first and last are the groups in it, which follow one another; 0 = none.
+	// first and last are the first and the last group in the log, which has all groups between
+	// them. They are 0 if it has none.
 	first, last uint64
-	// end is where the replay ends.
+	// end is the offset at which the replay ends.
 	end      int
 	pointers []pointer
 }
 
-// readWrites follows the log as Badger's replay does: whole transactions, until
-// the first record that is not whole.
+// readWrites reads the log in the way that Badger replays it: complete transactions up to the first
+// incomplete record.
 func (f *logFile) readWrites() writeLog {
 	l := writeLog{name: f.name, end: LogHeader}
 	var open uint64
@@ -140,7 +143,7 @@ func (f *logFile) readWrites() writeLog {
 		case open != 0:
 			return l
 		default:
-			// A value that collection moved.
+			// A value that the garbage collection has moved.
 			l.end, l.pointers = at, r.pointTo(l.pointers)
 		}
 	}
@@ -176,8 +179,8 @@ func (f *logFile) inspectValues(refs []pointer, head *AckMark) error {
 	return nil
 }
 
-// ackedBehind looks for a value of an answered group at or behind a place that is
-// not whole.
+// ackedBehind looks for a value of an answered group at or after the offset end, at which the file
+// is incomplete.
 func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 	data := f.data
 	if r := outlineAt(data, end); f.isValue(r, group) {
@@ -188,7 +191,7 @@ func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 		written--
 	}
 	for at := end + 1; at+1 < written; at++ {
-		// The cheap looks come first: this goes byte by byte.
+		// The cheap conditions come first, because the search goes byte by byte.
 		if data[at]&^metaPointer != 0 || data[at+1] != 0 {
 			continue
 		}
@@ -202,14 +205,16 @@ func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 	return 0, false
 }
 
-// isValue: the key is one of ours, written by the given group or before.
+// isValue reports whether a record has a key of the store that was written by the given group or an
+// earlier one.
 func (f *logFile) isValue(r logRecord, group uint64) bool {
 	r.value = nil
 	f.reveal(&r)
 	return len(r.key) > 8 && layout.Kinds[r.key[0]].Row != "" && r.version() > 0 && r.version() <= group
 }
 
-// wholeValues proves a value log that is no longer written to, to its last byte.
+// wholeValues proves that a value log to which Badger no longer writes is complete up to its last
+// byte.
 func wholeValues(dir, name string) error {
 	return WithFile(dir, name, func(data []byte) error {
 		end := LogHeader
@@ -224,8 +229,8 @@ func wholeValues(dir, name string) error {
 	})
 }
 
-// WithFile passes the bytes of a file to read, up to the hole at its end, which reads as zeros.
-// The file must not be cut during the call.
+// WithFile calls read with the bytes of a file. The bytes end where the file has only a hole, which
+// would read as zeros. The file must not be truncated during the call.
 func WithFile(dir, name string, read func(data []byte) error) error {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -250,8 +255,8 @@ func WithFile(dir, name string, read func(data []byte) error) error {
 	return read(data)
 }
 
-// WrittenBytes is where the last byte of a sparse file ends that was written.
-// Looking at a hole takes a block on some file systems, and there may be none.
+// WrittenBytes returns the offset after the last written byte of a sparse file. It does not read the
+// holes, because on some file systems that takes a disk block, and the disk may be full.
 func WrittenBytes(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {

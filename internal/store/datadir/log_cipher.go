@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// logFile is one of Badger's logs, with the data key that its header names. Of a record
-// key and value are encrypted, lengths and checksum, which is over what is on the disk,
-// are not.
+// logFile is one of Badger's logs, with the data key that its header names. In a record only the
+// key and the value are encrypted. The lengths and the checksum are not; the checksum covers the
+// encrypted bytes.
 type logFile struct {
 	name string
 	data []byte
@@ -19,7 +19,7 @@ type logFile struct {
 	block cipher.Block
 }
 
-// keyID is the data key that a log's header names, 0 = none.
+// keyID returns the id of the data key that a log's header names, 0 if it names none.
 func keyID(data []byte) uint64 {
 	if len(data) < 8 {
 		return 0
@@ -27,8 +27,9 @@ func keyID(data []byte) uint64 {
 	return binary.BigEndian.Uint64(data)
 }
 
-// openLog finds the key of a log, and proves by the first record that it is the key: under
-// another key or vector every checksum holds, and what is read is noise.
+// openLog finds the data key of a log, and uses the first record to prove that the key is right.
+// The checksums do not prove this: they are also correct under a wrong key, with which the records
+// are decrypted into noise.
 func (n *inspection) openLog(name string, data []byte) (*logFile, error) {
 	f := &logFile{name: name, data: data}
 	id := keyID(data)
@@ -48,15 +49,15 @@ func (n *inspection) openLog(name string, data []byte) (*logFile, error) {
 	return f, nil
 }
 
-// isOurs: the key is one that a store writes. Versions count groups and stay far below
-// 1<<48; noise does not.
+// isOurs reports whether a record's key looks like a key of a store. Versions count groups and stay
+// far below 1<<48, but the version in decrypted noise does not.
 func (f *logFile) isOurs(r logRecord) bool {
 	r.value = nil
 	f.reveal(&r)
 	return len(r.key) > 8 && (r.key[0] == layout.KindFormat || layout.Kinds[r.key[0]].Row != "") && r.version() < 1<<48
 }
 
-// reveal decrypts key and value of a record; the file's bytes stay as they are.
+// reveal decrypts the key and the value of a record. It does not change the file's bytes.
 func (f *logFile) reveal(r *logRecord) {
 	if f.block == nil || len(r.key) == 0 {
 		return

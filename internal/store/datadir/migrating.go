@@ -11,21 +11,23 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// migratingName is a file in a directory that a migration is making: "building" until
-// everything is there and proven, "complete" until the directory has its place.
+// migratingName is the name of a file in a directory that a migration is building. Its content is
+// "building" until the directory is complete and proven, and then "complete" until the directory
+// has its final name.
 const (
 	migratingName = "MIGRATING"
 	building      = "building\n"
 	Complete      = "complete\n"
 )
 
-// ErrFormat: the directory was not written by a version that this one reads.
+// ErrFormat means that this version cannot read the format of a directory.
 var ErrFormat = errors.New("unreadable store format")
 
-// CompactName is the file by which a compaction knows the directories that it made.
+// CompactName is the name of the file by which a compaction recognizes the directories that it has
+// created.
 const CompactName = "COMPACTED"
 
-// Progress is what a directory's file says, "" without one.
+// Progress returns the content of a directory's progress file, or "" if the file does not exist.
 func Progress(dir string) string {
 	data, err := os.ReadFile(filepath.Join(dir, migratingName))
 	if err != nil {
@@ -34,10 +36,10 @@ func Progress(dir string) string {
 	return string(data)
 }
 
-// SetProgress says, synced, how far a directory is.
+// SetProgress writes the progress file of a directory and syncs it.
 func SetProgress(dir, how string) error { return WriteSynced(dir, migratingName, how) }
 
-// WriteSynced writes a file of a directory that is on disk with its name.
+// WriteSynced writes a file into a directory, and syncs the file and its name.
 func WriteSynced(dir, name, text string) error {
 	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -47,13 +49,15 @@ func WriteSynced(dir, name, text string) error {
 	return errors.Join(err, file.Sync(), file.Close(), SyncDir(dir))
 }
 
-// SettleIn makes a complete directory one like any other.
+// SettleIn removes the progress file of a complete directory, so that it can be opened like any
+// other.
 func SettleIn(dir string) error {
 	return errors.Join(os.Remove(filepath.Join(dir, migratingName)), SyncDir(dir))
 }
 
-// ClearFor empties the target directory, and removes a partial result of a migration. Errors:
-// [ErrLocked] when another process is creating it.
+// ClearFor makes sure that the target directory is empty. It removes a partial result of a
+// migration, and returns an error if the directory contains anything else. If another process is
+// building the directory, the error is [ErrLocked].
 func ClearFor(dir string) error {
 	if Progress(dir) != "" {
 		if err := WithLock(dir, func() error { return empty(dir) }); err != nil {
@@ -72,7 +76,7 @@ func ClearFor(dir string) error {
 	return errors.Join(os.MkdirAll(dir, 0o700), SetProgress(dir, building))
 }
 
-// WithLock runs do while this process has locked the directory. Errors: [ErrLocked].
+// WithLock runs do while this process holds the lock of the directory. Errors: [ErrLocked].
 func WithLock(dir string, do func() error) error {
 	lock, err := LockDir(dir)
 	if err != nil {
@@ -90,7 +94,8 @@ func Remove(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// empty removes what a directory holds, last the file that says that it may go.
+// empty removes the contents of a directory, except the progress file, which marks the directory as
+// incomplete.
 func empty(dir string) error {
 	if err := errors.Join(SetProgress(dir, building), shred(filepath.Join(dir, RunKeysName))); err != nil {
 		return err
@@ -104,8 +109,8 @@ func empty(dir string) error {
 	return err
 }
 
-// shred overwrites the keys of runs, synced, because the blocks of a removed file keep their
-// contents. Without a file it returns nil.
+// shred overwrites the file of run keys and syncs it, because the disk blocks of a removed file
+// keep their contents. If the file does not exist, shred returns nil.
 func shred(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
@@ -124,8 +129,8 @@ func shred(path string) error {
 // RunKeysName is the name of the file with the keys of runs. Only package keyring copies it.
 const RunKeysName = "RUNKEYS"
 
-// CopyOthers copies files that lie beside the store's own, for example the position of an
-// export.
+// CopyOthers copies the files in a directory that do not belong to the store, for example the
+// position of an export.
 func CopyOthers(from, to string) error {
 	files, err := os.ReadDir(from)
 	if err != nil {
@@ -158,8 +163,8 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// Moving reports whether a migration was broken off, or is under way, between the two
-// renames by which the directory made takes the place of dir, which does not exist then.
+// Moving reports whether a migration is, or was interrupted, between its last two renames. At that
+// moment dir does not exist, and next is the complete new directory that will get its name.
 func Moving(dir, next string) bool {
 	_, err := os.Stat(dir)
 	return errors.Is(err, os.ErrNotExist) && Progress(next) == Complete

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Reasons of a [KeyError].
+// The reasons of a [KeyError].
 const (
 	KeyMissing    = "ENCRYPTION_KEY_MISSING"
 	KeyWrong      = "ENCRYPTION_KEY_WRONG"
@@ -27,18 +27,18 @@ const (
 // KeyError means that a directory does not match the encryption key. The directory stays
 // unchanged.
 type KeyError struct {
-	// Reason is KeyMissing, KeyWrong or KeyUnexpected; Detail says what to do.
+	// Reason is KeyMissing, KeyWrong or KeyUnexpected. Detail tells the operator what to do.
 	Reason, Detail string
 }
 
 func (e *KeyError) Error() string { return e.Reason + ": " + e.Detail }
 
-// RegistryName is Badger's file of data keys, which lie in it under the master key:
+// RegistryName is the name of Badger's file of data keys, which are encrypted under the master key:
 //
 //	vector(16) | sanity text(12), under the master key | keys
 //
-// where a key is length(4) | CRC-32C(4) | pb.DataKey. A store without encryption has no
-// keys and the text as it is.
+// Each key is length(4) | CRC-32C(4) | pb.DataKey. In a store without encryption the file has no
+// keys, and the sanity text is not encrypted.
 const (
 	RegistryName  = badger.KeyRegistryFileName
 	registryBytes = 16 + 12
@@ -46,24 +46,24 @@ const (
 
 var registryText = []byte("Hello Badger")
 
-// How far a registry could be read.
+// registryState is the result of reading a registry.
 type registryState int
 
 const (
-	// registryAbsent: it does not exist, or a crash caught it at birth.
+	// registryAbsent means that the file does not exist, or that a crash interrupted its creation.
 	registryAbsent registryState = iota
-	// registryPlain is that of a store without encryption.
+	// registryPlain means that the store is not encrypted.
 	registryPlain
-	// registryLocked: it does not open with the master key, or there is none.
+	// registryLocked means that the file is encrypted and the master key is wrong or was not given.
 	registryLocked
-	// registryOpen: the keys are read.
+	// registryOpen means that the keys were read.
 	registryOpen
 )
 
-// registry is what the file says.
+// registry is the content of the file of data keys.
 type registry struct {
 	state registryState
-	// there: the file exists.
+	// there means that the file exists.
 	there bool
 	keys  map[uint64][]byte
 	// end is the end of the complete keys, size the size of the file. A crash may leave a part
@@ -71,7 +71,7 @@ type registry struct {
 	end, size int64
 }
 
-// readRegistry reads the file with a master key; nil = without one.
+// readRegistry reads the file with a master key, or without one if master is nil.
 func readRegistry(dir string, master []byte) (*registry, error) {
 	r := &registry{keys: map[uint64][]byte{}}
 	data, err := os.ReadFile(filepath.Join(dir, RegistryName))
@@ -104,7 +104,7 @@ func readRegistry(dir string, master []byte) (*registry, error) {
 	return r, err
 }
 
-// readKeys takes keys up to the first that is not whole.
+// readKeys reads the keys up to the first incomplete one.
 func (r *registry) readKeys(data, master []byte) error {
 	at := registryBytes
 	for r.end = int64(at); at+8 <= len(data); r.end = int64(at) {
@@ -127,9 +127,9 @@ func (r *registry) readKeys(data, master []byte) error {
 	return nil
 }
 
-// judge compares the registry with the files of the store: named holds a file for each data key
-// that was used, by the key's number. keyed: the caller has a master key; bare: the store is
-// empty.
+// judge compares the registry with the files of the store. named maps the id of each used data key
+// to the name of a file that uses it. keyed means that the caller has a master key, bare that the
+// store is empty.
 func (r *registry) judge(named map[uint64]string, keyed, bare bool) error {
 	switch {
 	case len(named) == 0:
@@ -149,7 +149,7 @@ func (r *registry) judge(named map[uint64]string, keyed, bare bool) error {
 	return nil
 }
 
-// judgePlain checks a directory whose files name no key.
+// judgePlain checks a directory in which no file names a data key.
 func (r *registry) judgePlain(keyed, bare bool) error {
 	switch {
 	case keyed && (r.state == registryPlain || r.state == registryAbsent && !bare):
@@ -177,7 +177,8 @@ func oneOf(named map[uint64]string) string {
 	return least
 }
 
-// cut removes a key that a crash left in part: Badger refuses to open with it.
+// cut removes an incomplete key that a crash has left at the end of the file, because Badger
+// refuses to open such a file.
 func (r *registry) cut(dir string) error {
 	if r.state != registryOpen || r.end == r.size {
 		return nil
@@ -189,7 +190,8 @@ func (r *registry) cut(dir string) error {
 	return errors.Join(file.Truncate(r.end), file.Sync(), file.Close())
 }
 
-// vanished reports that the registry is missing and no file needs it; Badger creates it again.
+// vanished reports whether the registry is incomplete and no file needs it. It can then be removed,
+// and Badger creates it again.
 func (r *registry) vanished() bool {
 	return r.there && r.state == registryAbsent || r.state == registryLocked && r.size == registryBytes
 }

@@ -22,33 +22,34 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// tableFile reads one of Badger's tables:
+// tableFile reads one of Badger's tables. The layout of a table is:
 //
 //	blocks | index | its length(4) | its checksum | the checksum's length(4)
 //
-// where a block is compressed and ends in its own checksum and that one's length.
-// Badger's own verification is of no use: at opening it leaves a damaged table
-// out, or dies of it.
+// Each block is compressed and followed by its own checksum and the checksum's length. Badger's own
+// verification cannot be used: when it opens a damaged table, it either leaves the table out or
+// panics.
 type tableFile struct {
 	name        string
 	file        *os.File
 	size        int64
 	compression options.CompressionType
-	// key is the data key of its blocks and its index, nil = they are not encrypted.
+	// key is the data key of the table's blocks and index, nil if they are not encrypted.
 	key []byte
-	// raw and plain are reused from block to block.
+	// raw and plain are buffers that are reused for every block.
 	raw, plain []byte
 }
 
-// Tables are those that a directory's MANIFEST lists.
+// Tables are the tables that the MANIFEST of a directory lists.
 type Tables struct {
 	dir    string
 	listed map[uint64]badger.TableManifest
 	keys   *registry
 }
 
-// OpenTables reads the MANIFEST and then, with the master key of an encrypted directory,
-// the data keys, so that they have every one that is named. The store may be open.
+// OpenTables reads the MANIFEST and after it, with the master key of an encrypted directory, the
+// data keys. In this order every key that a listed table uses is among them, even if the store is
+// open.
 func OpenTables(dir string, master []byte) (*Tables, error) {
 	file, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if err != nil {
@@ -63,7 +64,7 @@ func OpenTables(dir string, master []byte) (*Tables, error) {
 	return &Tables{dir: dir, listed: manifest.Tables, keys: keys}, err
 }
 
-// verifyAll proves every table and returns the newest group in them.
+// verifyAll verifies every table and returns the newest group in them.
 func (ts *Tables) verifyAll() (newest uint64, err error) {
 	ids := make(chan uint64, len(ts.listed))
 	for id := range ts.listed {
@@ -86,8 +87,8 @@ func (ts *Tables) verifyAll() (newest uint64, err error) {
 	return newest, err
 }
 
-// Verify proves every byte of a table that counts, and returns the newest group in it. A
-// table that is not listed any more is in order.
+// Verify verifies all data of a table, and returns the newest group in it. For a table that is not
+// listed any more it returns no error.
 func (ts *Tables) Verify(id uint64) (newest uint64, err error) {
 	listed, ok := ts.listed[id]
 	if !ok {
@@ -112,7 +113,7 @@ func verifyTable(dir string, id uint64, compression options.CompressionType, key
 		return 0, err
 	}
 	t.size = info.Size()
-	// Flatbuffers are read without bounds; those of a foreign index may panic.
+	// Flatbuffers are read without bounds checks, so that an invalid index may cause a panic.
 	defer func() {
 		if p := recover(); p != nil {
 			err = layout.Damaged(t.name, "its index makes no sense: %v", p)
@@ -135,7 +136,7 @@ func verifyTable(dir string, id uint64, compression options.CompressionType, key
 	return index.MaxVersion(), nil
 }
 
-// read is ReadAt within the file.
+// read reads bytes at an offset. Bytes outside the file are damage.
 func (t *tableFile) read(b []byte, at int64) error {
 	if at < 0 || at+int64(len(b)) > t.size {
 		return layout.Damaged(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+int64(len(b)))
@@ -149,7 +150,7 @@ func (t *tableFile) read(b []byte, at int64) error {
 	return nil
 }
 
-// tail reads a length of four bytes that ends at end, and the bytes before it.
+// tail reads a length of four bytes that ends at the offset end, and as many bytes before it.
 func (t *tableFile) tail(end int64) (b []byte, start int64, err error) {
 	var length [4]byte
 	if err := t.read(length[:], end-4); err != nil {
@@ -178,7 +179,7 @@ func (t *tableFile) index() ([]byte, error) {
 	return t.reveal(index)
 }
 
-// reveal decrypts a block or an index, in place; the vector is at its end.
+// reveal decrypts a block or an index in place. The initialization vector is at its end.
 func (t *tableFile) reveal(data []byte) ([]byte, error) {
 	if t.key == nil {
 		return data, nil
@@ -229,7 +230,8 @@ func (t *tableFile) block(at, length int64) (err error) {
 	return t.verify(what, data[:end], data[end:len(data)-4])
 }
 
-// maxBlock bounds a block that is decompressed: Badger ends one at 4 KiB and a row.
+// maxBlock is the maximum size of a decompressed block in bytes. Badger ends a block after 4 KiB,
+// with the row that exceeds them.
 const maxBlock = 16 << 20
 
 func (t *tableFile) decompress(raw []byte) ([]byte, error) {

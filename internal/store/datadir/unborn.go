@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// DropUnborn removes the files that an inspection found empty: logs that a crash caught between
-// their creation and their first byte, or between their emptying and their removal. Badger
-// refuses to open them. The directory is locked, so that no new file of a running process is
-// removed. A truncated data key is removed, too.
+// DropUnborn removes the files that an inspection found empty, because Badger refuses to open them.
+// They are logs that a crash caught after their creation and before their first byte, or after they
+// were emptied and before they were removed. The directory is locked, so that DropUnborn removes no
+// new file of a running process. It also removes an incomplete data key.
 func (n *inspection) DropUnborn() error {
 	var err error
 	if n.keys != nil {
@@ -22,9 +22,10 @@ func (n *inspection) DropUnborn() error {
 	return err
 }
 
-// WholeGarbage proves the value logs that collection might rewrite, those of which that
-// part is dead, and says whether there are any: Badger moves what it reads before the first
-// fault and deletes the file with what is behind.
+// WholeGarbage verifies the value logs that the garbage collection may rewrite, and reports whether
+// there are any. These are the logs of which at least the part ratio is dead. The verification is
+// necessary because Badger moves only what it can read before the first fault, and then deletes the
+// file with the rest.
 func WholeGarbage(dir string, ratio float64) (some bool, err error) {
 	stats, err := os.ReadFile(filepath.Join(dir, "DISCARD"))
 	if err != nil || !soundDiscard(stats) {

@@ -1,8 +1,8 @@
-// Package engine is the seam between the store and what keeps its pairs: what is asked of an
-// engine besides the contract of kv, when a store is opened, when a group is settled, now and then,
-// and when rows go.
+// Package engine defines the interface between the store and the engine that keeps its pairs.
+// Besides the contract of kv, the store calls an engine when it opens, when a group is settled, at
+// intervals, and when rows are removed.
 //
-// Owns: the interface.
-// Keeps: the store knows no file of its engine, and an engine none of the store's rows but those by
-// which it proves that what was acknowledged is there.
+// The package owns the interface. Its invariant: the store does not know the files of its engine.
+// An engine does not know the store's rows, except those with which it proves that everything
+// acknowledged exists.
 package engine

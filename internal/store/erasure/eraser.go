@@ -12,36 +12,37 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// Keys are those of runs.
+// Keys provides and destroys the keys of runs.
 type Keys interface {
-	// Doom stops handing out a key. Destroy overwrites it, synced.
+	// Doom stops handing out a key. Destroy overwrites it and syncs.
 	Doom(slot uint64)
 	Destroy(slot uint64, at int64) error
 	DestroyedAt(slot uint64) int64
-	// Last returns a key to the code that removes the rows that it seals.
+	// Last returns a doomed key, for the code that removes the rows sealed under it.
 	Last(slot uint64) (*seal.Key, error)
 }
 
-// ErrInProgress is the answer of a write that finds the row: another caller erases the run.
+// ErrInProgress is the error of a write when another caller is already erasing the run.
 var ErrInProgress = errors.New("the run is being erased")
 
-// Eraser erases the runs of one store. Safe for concurrent use.
+// Eraser erases the runs of one store. It is safe for concurrent use.
 type Eraser struct {
-	// View reads at the last synced group; Write stores rows, synced, if there is none
-	// under absent.
+	// View reads at the last synced group. Write stores rows and waits until they are synced. If
+	// the key absent exists, Write returns [ErrInProgress].
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error
 	Keys  Keys
 }
 
-// pageRows is about how many rows one commit takes.
+// pageRows is the approximate number of rows in one commit.
 const pageRows = 4096
 
-// Run erases the values of a run, synced. asked holds the caller, the time and the reason. The
-// second erasure of a run is a duplicate. After the first commit no read returns the values.
+// Run erases the values of a run and waits until the erasure is synced. asked contains the caller,
+// the time and the reason. If the run was erased before, duplicate is true. After the first commit
+// no read returns the values.
 //
-// Errors: machine.ErrNoRun; a *machine.Refusal RUN_NOT_ENDED, RUN_NOT_ERASABLE; those of a
-// commit and of the file of keys, after which the caller should call again.
+// Errors: machine.ErrNoRun; *machine.Error RUN_NOT_ENDED or RUN_NOT_ERASABLE; errors of a commit
+// and of the file of keys, after which the caller should call again.
 func (e *Eraser) Run(ctx context.Context, ns uint32, run string, asked machine.Erased) (end layout.RunEnd, duplicate bool, err error) {
 	var ops []layout.Op
 	err = e.View(func(txn *layout.Txn) error {
@@ -70,7 +71,7 @@ func (e *Eraser) Run(ctx context.Context, ns uint32, run string, asked machine.E
 	head := *end.Head
 	head.Erased = &asked
 	end.Head = &head
-	// The run is marked as erased: a caller that gives up must not leave its key.
+	// The run is marked as erased, so its key must be destroyed even if the caller gives up.
 	return end, false, wrapped(run, e.finish(context.WithoutCancel(ctx), ns, &asked))
 }
 
@@ -98,8 +99,8 @@ func refused(st *machine.State) error {
 }
 
 // ForDeletion erases a run that is about to be deleted, so that its values cannot be read from
-// files that are not yet rewritten. It leaves a run alone that may not be deleted or has no
-// key.
+// files that are not rewritten yet. It does nothing for a run that may not be deleted or that has
+// no key.
 func (e *Eraser) ForDeletion(ctx context.Context, ns uint32, run string, asked *machine.Deleted) error {
 	var st *machine.State
 	err := e.View(func(txn *layout.Txn) (err error) {
@@ -115,7 +116,7 @@ func (e *Eraser) ForDeletion(ctx context.Context, ns uint32, run string, asked *
 	return err
 }
 
-// Rows visits what says that runs were erased.
+// Rows calls visit for the rows that record erased runs.
 func Rows(txn *layout.Txn, visit func(ns uint32, e *machine.Erased) error) error {
 	p := []byte{layout.KindErased}
 	it := txn.Scan(kv.Range{Prefix: p})
@@ -141,7 +142,8 @@ func Rows(txn *layout.Txn, visit func(ns uint32, e *machine.Erased) error) error
 	return nil
 }
 
-// Unfinished ends what was begun: of every run that is erased the key is destroyed.
+// Unfinished completes interrupted erasures: it destroys the key of every run that is marked as
+// erased.
 func (e *Eraser) Unfinished(ctx context.Context) error {
 	type one struct {
 		ns     uint32
@@ -164,7 +166,7 @@ func (e *Eraser) Unfinished(ctx context.Context) error {
 	return err
 }
 
-// finish removes what is found only by the values, and destroys the key.
+// finish removes the rows that can be found only with the values, and then destroys the key.
 func (e *Eraser) finish(ctx context.Context, ns uint32, erased *machine.Erased) error {
 	if e.Keys.DestroyedAt(erased.Key) != 0 {
 		return nil
@@ -183,18 +185,18 @@ func (e *Eraser) finish(ctx context.Context, ns uint32, erased *machine.Erased) 
 	return e.Keys.Destroy(erased.Key, erased.At)
 }
 
-// last gives the key of a run that is being erased.
+// last provides the key of a run that is being erased.
 type last struct{ Keys }
 
 func (l last) Key(slot uint64) (*seal.Key, error) { return l.Keys.Last(slot) }
 
-// refs are the rows that keep blobs for the run.
+// refs returns the ops that remove the run's references to blobs.
 func (e *Eraser) refs(ctx context.Context, ns uint32, erased *machine.Erased) (ops []layout.Op, err error) {
 	seen := map[[32]byte]bool{}
 	err = layout.EachRow(ctx, e.View, layout.RunKey(nil, layout.KindEntry, ns, erased.RunID), func(_, value []byte) error {
 		plain, err := codec.OpenEntry(value, last{e.Keys})
 		if errors.Is(err, codec.ErrCorrupt) {
-			// A damaged row must not keep a key.
+			// A damaged row must not prevent the destruction of the key.
 			return nil
 		}
 		for _, sum := range layout.RefsIn(plain) {

@@ -13,20 +13,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// RunKeys gives keys to runs that begin. Safe for concurrent use.
+// RunKeys assigns keys to new runs. It is safe for concurrent use.
 type RunKeys struct {
 	Ring *keyring.Ring
-	// CheckSpace says whether the disk takes so many bytes more; Write stores rows, synced.
+	// CheckSpace returns an error if the disk has too little space for a number of bytes. Write
+	// stores rows and waits until they are synced.
 	CheckSpace func(bytes int64) error
 	Write      func(ctx context.Context, ops []layout.Op) error
 
 	mu sync.Mutex
-	// named is how many keys the database knows of.
+	// named is the number of keys that the database has recorded.
 	named uint64
 }
 
-// Open compares the file of keys with the rows about it: a store refuses another store's file
-// or an older copy. From here on the keys of erased runs are not handed out.
+// Open compares the file of keys with the row that describes it. It returns an error if the file
+// belongs to another store or is an older copy. From then on the keys of erased runs are not handed
+// out.
 func (c *RunKeys) Open(txn *layout.Txn) error {
 	row, err := layout.Get(txn, layout.RunKeysKey)
 	if err != nil {
@@ -54,7 +56,7 @@ func (c *RunKeys) Open(txn *layout.Txn) error {
 	})
 }
 
-// Name stores which file has the keys and how many there are.
+// Name stores the id of the file of keys and the number of its keys in the database.
 func (c *RunKeys) Name(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,8 +77,9 @@ func (c *RunKeys) name(ctx context.Context) error {
 	return err
 }
 
-// Of is the key that the rows of a batch are sealed under, nil: they are not. A run that
-// begins gets one: it is synced, and the database knows of it, before any row is made.
+// Of returns the key under which the rows of a batch are sealed, or nil if they are not sealed. A
+// run that begins gets a new key. The key is synced and recorded in the database before any row is
+// sealed under it.
 func (c *RunKeys) Of(ctx context.Context, batch *machine.Batch) (*seal.Key, error) {
 	st := batch.State
 	if st == nil || !st.Erasable {
@@ -106,8 +109,8 @@ func (c *RunKeys) Of(ctx context.Context, batch *machine.Batch) (*seal.Key, erro
 	return key, nil
 }
 
-// Unused takes back the key of a run that did not begin because its id was used. No value was
-// stored under the key.
+// Unused returns the key of a run that did not begin because its id was used before. No value was
+// stored under this key.
 func (c *RunKeys) Unused(batch *machine.Batch, err error) {
 	if batch.Prev == 0 && batch.State.Key != 0 && errors.Is(err, machine.ErrConsumed) {
 		c.Ring.Return(batch.State.Key)
@@ -115,10 +118,11 @@ func (c *RunKeys) Unused(batch *machine.Batch, err error) {
 	}
 }
 
-// ErrNoRunKeys: rows are sealed, and there is no file of keys.
+// ErrNoRunKeys means that rows are sealed but the file of keys is missing.
 var ErrNoRunKeys = errors.New("RUN_KEYS_MISSING: runs can be erased here, and the file of their keys is not there: copy the newest RUNKEYS to the backups")
 
-// Guarded wraps put for rows of another store, whose keys came in a file.
+// Guarded wraps put for restoring the rows of another store, whose keys come in a separate file. If
+// that file is missing, the returned function refuses sealed rows with [ErrNoRunKeys].
 func (c *RunKeys) Guarded(put func(ctx context.Context, ops []layout.Op) error) func(ctx context.Context, ops []layout.Op) error {
 	return func(ctx context.Context, ops []layout.Op) error {
 		if _, there := c.Ring.ID(); !there && slices.ContainsFunc(ops, layout.SealedRow) {

@@ -21,7 +21,7 @@ const GrowBytes = grow*slotBytes + slotsAt
 // keptKeys is the maximum number of keys that the ring caches in memory.
 const keptKeys = 4096
 
-// Ring is the open file of keys of one store. Safe for concurrent use.
+// Ring is the open file of keys of one store. It is safe for concurrent use.
 type Ring struct {
 	medium Medium
 	master []byte

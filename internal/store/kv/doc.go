@@ -5,7 +5,7 @@
 // read, a [View] returns no more data. An interrupted scan is therefore never taken for a
 // complete one. Engines implement [KV]. The package knows no engine, no key and no value.
 //
-// Keeps: everything that passes internal/store/kv/kvtest is an engine.
+// Invariant: an implementation that passes internal/store/kv/kvtest is an engine.
 //
 // Concurrency: one writer commits groups, one after the other. Any number of goroutines open
 // and read views; one goroutine at a time uses each view.

@@ -6,145 +6,150 @@ import "errors"
 // numbers that rise by one: a group is stored whole or not at all. Any number of goroutines
 // open and read views; one goroutine at a time uses each view.
 //
-// Engines limit the time of their calls themselves. No method takes a context, because a commit
-// that was handed over goes on even if its caller gave up, and a view lasts only for one
-// answer.
+// Engines limit the time of their calls themselves. No method takes a context: a commit that was
+// handed over continues even if its caller gave up, and a view lasts only for one answer.
 //
-// Partitions, with one writer each that the next writer fences, will change two places: a [Batch]
-// gets the partition of each pair, and a [Result] names the stored and the fenced partitions. A
-// KV is then that of one node. Groups and their numbers stay as they are.
+// Partitions, each with one writer that the next writer fences, will change two places: a [Batch]
+// will get the partition of each pair, and a [Result] will name the stored and the fenced
+// partitions. A KV will then belong to one node. Groups and their numbers will not change.
 type KV interface {
-	// Last is the number of the newest group that is stored, 0 = none is. It is asked while no
-	// commit is under way.
+	// Last returns the number of the newest stored group, 0 if none is stored. Call it only while
+	// no commit is running.
 	Last() uint64
-	// Bounds are those of one group. They do not change.
+	// Bounds returns the limits of one group, which never change.
 	Bounds() Bounds
-	// View shows what there is as of a group that is stored, or of a later one, whole: which
-	// one, the view says. No view is asked for below a group that was let go of.
+	// View returns a snapshot of a stored group, or of a later one. The snapshot shows the whole
+	// group and names it. The group must not be below one that was released.
 	View(group uint64) Snapshot
-	// Hold keeps what there is at a group that is stored, or at a later one, until it is
-	// closed: however many views are made of it, all show that one group.
+	// Hold keeps one stored group readable until the result is closed. The group is the given one
+	// or a later one. All views of the result show that same group.
 	Hold(group uint64) (Held, error)
 	// Batch begins the next group. A batch that is not committed needs no cleanup.
 	Batch() Batch
-	// Release lets go of what later groups superseded: no view is open or will be asked for
-	// below the group, but those of a [Held].
+	// Release drops the values that groups up to the given one superseded. No view below the group
+	// may be open or requested later, except the views of a [Held].
 	Release(group uint64)
-	// Close ends it; no view is open and no commit is under way.
+	// Close closes the engine. No view may be open and no commit running.
 	Close() error
 }
 
-// Bounds of one group. The writer keeps to them.
+// Bounds are the limits of one group. The writer must respect them.
 type Bounds struct {
-	// Keys is how many keys a group sets and removes, Key how many bytes one has.
+	// Keys is the maximum number of keys that a group sets and removes. Key is the maximum number
+	// of bytes of a key.
 	Keys, Key int
-	// Bytes of a group's keys and values, where each pair counts [PairBytes] besides.
+	// Bytes is the maximum size of a group's keys and values. Each pair counts [PairBytes] in
+	// addition.
 	Bytes int64
-	// Apart is the size from which a value lies apart and counts as [PairBytes] in Bytes;
-	// 0: none does.
+	// Apart is the size from which a value is stored separately. Such a value counts as [PairBytes]
+	// in Bytes. If Apart is 0, no value is stored separately.
 	Apart int64
 }
 
-// PairBytes is what a pair counts besides its bytes.
+// PairBytes is what a pair counts in addition to its bytes.
 const PairBytes = 12
 
-// Snapshot is what an engine shows of one group; the store reads it through a [View].
+// Snapshot shows one group of an engine. The store reads it through a [View].
 type Snapshot interface {
 	// Group returns the newest group that the view shows.
 	Group() uint64
-	// Get reads a value, which then belongs to the caller; nil: the key does not exist.
-	// [ErrLost].
+	// Get returns the value of a key, or nil if the key does not exist. The value belongs to the
+	// caller. Errors: [ErrLost].
 	Get(key []byte) ([]byte, error)
-	// Has looks for a key without its value.
+	// Has reports whether a key exists. It does not read the value.
 	Has(key []byte) (bool, error)
-	// Scan makes a cursor that stands nowhere yet.
+	// Scan returns a cursor without a position. The first call must be Seek.
 	Scan(r Range) Cursor
-	// Close ends it and lets its cursors go, which are closed before.
+	// Close closes the snapshot. Its cursors must be closed before.
 	Close()
 }
 
-// Counter is a [Snapshot] of an engine that counts keys where they lie, for less than it shows
-// them.
+// Counter is a [Snapshot] of an engine that can count keys more cheaply than it can return them.
 type Counter interface {
-	// Count counts the keys of one kind that begin with a prefix, behind one of them or, nil, from
-	// the first on: at most so many, and last is then the one at which it stands; nil: at the end.
+	// Count counts at most most keys of one kind that begin with a prefix. It begins after the key
+	// behind, or with the first key if behind is nil. last is the key at which it stopped, nil if
+	// it reached the end.
 	Count(prefix, behind []byte, most int) (n int, last []byte, err error)
 }
 
-// Range is what a cursor goes through.
+// Range is the range of keys that a cursor visits.
 type Range struct {
-	// Prefix that all keys begin with.
+	// Prefix is the beginning of all keys in the range.
 	Prefix []byte
-	// Reverse: from a key that is sought to the first one.
+	// Reverse makes the cursor move from the key that was sought towards the first key.
 	Reverse bool
-	// KeysOnly: no value is asked for. Sizes are known all the same.
+	// KeysOnly means that the caller reads no values. Sizes are available nevertheless.
 	KeysOnly bool
-	// Since leaves out pairs that were set by that group or an earlier one.
+	// Since excludes pairs that were set by this group or an earlier one.
 	Since uint64
 }
 
-// Cursor goes through the keys of a range. An error of a move is that of a read: it then
-// stands nowhere.
+// Cursor visits the keys of a range. If a move returns an error, a read has failed, and the cursor
+// has no position any more.
 type Cursor interface {
-	// Seek goes to the first key of the range at or behind the given one, in its direction,
-	// which begins with the range's prefix; nil, which no reverse one is given: to the first.
+	// Seek moves to the first key of the range at or after the given one, in the direction of the
+	// cursor. The key must begin with the range's prefix. nil means the first key; a reverse cursor
+	// must not get nil.
 	Seek(key []byte) error
-	// Next goes to the next key. It stands at one.
+	// Next moves to the next key. The cursor must be at a key.
 	Next() error
-	// Valid: it stands at a key of the range.
+	// Valid reports whether the cursor is at a key of the range.
 	Valid() bool
-	// Key is good until the next move.
+	// Key returns the present key. It is valid until the next move.
 	Key() []byte
-	// Value shows the value, until the next move or call: in memory of the engine, or in buf,
-	// which may be nil and is given back, grown where need be. [ErrLost].
+	// Value returns the present value. It is valid until the next move or call. It is in memory of
+	// the engine or in buf, which may be nil. grown is buf, enlarged if necessary. Errors:
+	// [ErrLost].
 	Value(buf []byte) (value, grown []byte, err error)
-	// ValueCopy is the caller's; never nil without an error. [ErrLost].
+	// ValueCopy returns a copy of the value, which belongs to the caller. It is never nil if the
+	// error is nil. Errors: [ErrLost].
 	ValueCopy() ([]byte, error)
-	// Size returns the approximate size of the value, Room the storage that the pair takes.
+	// Size returns the approximate size of the value in bytes. StoredSize returns the bytes on disk
+	// that the pair takes.
 	Size() int64
 	StoredSize() int64
-	// Group is the one that set the pair.
+	// Group returns the number of the group that set the pair.
 	Group() uint64
-	// Close ends it.
+	// Close closes the cursor.
 	Close()
 }
 
-// Held is one moment that stays readable.
+// Held is one group that stays readable until Close.
 type Held interface {
 	Group() uint64
 	View() Snapshot
 	Close()
 }
 
-// Batch collects the pairs of one group: the last of several calls for a key counts. Keys and
-// values belong to the batch from the call on. Views do not show its contents.
+// Batch collects the pairs of one group. If a key is set or deleted several times, the last call
+// counts. Keys and values belong to the batch from the call on. Views do not show its contents.
 type Batch interface {
 	Set(key, value []byte)
 	Delete(key []byte)
-	// Commit stores what was collected under the number of the group, which is the one after
-	// [KV.Last], and calls back once, from any goroutine, when the outcome is known: stored
-	// is what no crash takes away, on as many machines as the engine promises.
+	// Commit stores the batch as the group with the given number, which must be [KV.Last] + 1. It
+	// calls done once, from any goroutine, when the outcome is known. A stored group survives every
+	// crash, on as many machines as the engine promises.
 	Commit(group uint64, done func(Result))
 }
 
-// Result is what became of a commit.
+// Result is the result of a commit.
 type Result struct {
 	Outcome Outcome
-	// Err says why it is not stored; nil if it is.
+	// Err is the reason why the group is not stored. It is nil if the group is stored.
 	Err error
 }
 
 // Outcome is the result of a commit. Its zero value means that the outcome is unknown.
 type Outcome uint8
 
-// The outcomes. The store takes no more writes after another one than Stored: it goes on
-// from what the engine has when it is opened again.
+// The outcomes of a commit. After any outcome other than Stored, the store accepts no more writes.
+// When it is opened again, it continues from what the engine then contains.
 const (
-	// Unknown: the group may be stored, or may be later.
+	// Unknown means that the group may be stored now or later.
 	Unknown Outcome = iota
-	// Stored: whole and for good.
+	// Stored means that the whole group is durably stored.
 	Stored
-	// NotStored: no part of the group is stored, now or later.
+	// NotStored means that no part of the group is stored, now or later.
 	NotStored
 )
 

@@ -13,22 +13,22 @@ type View struct {
 	err  error
 }
 
-// ReadError is a failed read of the engine: the contents are unknown.
+// ReadError means that the engine failed to read, so that the contents are unknown.
 type ReadError struct{ Err error }
 
-// Error says what failed.
+// Error returns a text with the engine's error.
 func (e *ReadError) Error() string { return "read the store: " + e.Err.Error() }
 
-// Unwrap gives the engine's error.
+// Unwrap returns the engine's error.
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// On reads a snapshot, which the view closes.
+// On returns a view of a snapshot. Closing the view closes the snapshot.
 func On(snap Snapshot) View { return View{snap: snap} }
 
 // Group returns the newest group that the view shows.
 func (v *View) Group() uint64 { return v.snap.Group() }
 
-// Err is the read that failed first, a *[ReadError]; nil if none did.
+// Err returns the first failed read as a *[ReadError], or nil if no read failed.
 func (v *View) Err() error {
 	if v.err == nil {
 		return nil
@@ -36,10 +36,11 @@ func (v *View) Err() error {
 	return &ReadError{v.err}
 }
 
-// Close ends it.
+// Close closes the view.
 func (v *View) Close() { v.snap.Close() }
 
-// Get reads a value, which then belongs to the caller; nil: the key does not exist. [ErrLost].
+// Get returns the value of a key, or nil if the key does not exist. The value belongs to the
+// caller. Errors: [ErrLost].
 func (v *View) Get(key []byte) ([]byte, error) {
 	if v.err != nil {
 		return nil, v.err
@@ -48,7 +49,7 @@ func (v *View) Get(key []byte) ([]byte, error) {
 	return value, v.read(err)
 }
 
-// Has looks for a key without its value.
+// Has reports whether a key exists. It does not read the value.
 func (v *View) Has(key []byte) (bool, error) {
 	if v.err != nil {
 		return false, v.err
@@ -63,7 +64,7 @@ func (v *View) Counts() bool {
 	return ok
 }
 
-// Count is that of a [Counter].
+// Count calls [Counter.Count]. The engine must be a [Counter].
 func (v *View) Count(prefix, behind []byte, most int) (n int, last []byte, err error) {
 	if v.err != nil {
 		return 0, nil, v.err
@@ -72,7 +73,7 @@ func (v *View) Count(prefix, behind []byte, most int) (n int, last []byte, err e
 	return n, last, v.read(err)
 }
 
-// read takes the outcome of a read.
+// read records the first failed read of the view. A lost value is not a failed read.
 func (v *View) read(err error) error {
 	if err != nil && v.err == nil && !errors.Is(err, ErrLost) {
 		v.err = err
@@ -80,22 +81,22 @@ func (v *View) read(err error) error {
 	return err
 }
 
-// Scan makes an iterator, to be closed, that stands nowhere yet.
+// Scan returns an iterator without a position. The caller must close it.
 func (v *View) Scan(r Range) *Iterator {
 	return &Iterator{view: v, cursor: v.snap.Scan(r), reverse: r.Reverse}
 }
 
-// Iterator goes through the keys of a range. It is small and inlined: see [View.Scan].
+// Iterator visits the keys of a range. It is small, so that the compiler can inline [View.Scan].
 type Iterator struct {
 	view   *View
 	cursor Cursor
-	// reverse has no first key.
+	// reverse means that the range is reverse, so that Rewind is not allowed.
 	reverse bool
 	// buf is reused from key to key.
 	buf []byte
 }
 
-// Rewind goes to the first key of a range that is not reverse.
+// Rewind moves to the first key of a range that is not reverse.
 func (it *Iterator) Rewind() {
 	if it.reverse {
 		it.moved(errReverse)
@@ -104,13 +105,14 @@ func (it *Iterator) Rewind() {
 	it.moved(it.cursor.Seek(nil))
 }
 
-// errReverse: engines differ in what they would find.
+// errReverse is the error of Rewind in a reverse range, because engines differ in the key that they
+// would find.
 var errReverse = errors.New("a reverse range is gone through from a key that is sought")
 
-// Seek goes to the first key at or behind the given one, see [Cursor].
+// Seek moves to the first key at or after the given one; see [Cursor].
 func (it *Iterator) Seek(key []byte) { it.moved(it.cursor.Seek(key)) }
 
-// Next goes to the next key.
+// Next moves to the next key.
 func (it *Iterator) Next() { it.moved(it.cursor.Next()) }
 
 func (it *Iterator) moved(err error) {
@@ -119,36 +121,37 @@ func (it *Iterator) moved(err error) {
 	}
 }
 
-// Valid: it stands at a key, and no read of its view has failed.
+// Valid reports whether the iterator is at a key and no read of its view has failed.
 func (it *Iterator) Valid() bool { return it.view.err == nil && it.cursor.Valid() }
 
-// Key is good until the next move.
+// Key returns the present key. It is valid until the next move.
 func (it *Iterator) Key() []byte { return it.cursor.Key() }
 
-// KeyCopy is the caller's.
+// KeyCopy returns a copy of the present key.
 func (it *Iterator) KeyCopy() []byte { return bytes.Clone(it.cursor.Key()) }
 
-// Value is good until the iterator moves, or is asked for another one. [ErrLost].
+// Value returns the present value. It is valid until the next move or the next call of Value.
+// Errors: [ErrLost].
 func (it *Iterator) Value() ([]byte, error) {
 	value, buf, err := it.cursor.Value(it.buf)
 	it.buf = buf
 	return value, it.view.read(err)
 }
 
-// ValueCopy is the caller's. [ErrLost].
+// ValueCopy returns a copy of the present value. Errors: [ErrLost].
 func (it *Iterator) ValueCopy() ([]byte, error) {
 	value, err := it.cursor.ValueCopy()
 	return value, it.view.read(err)
 }
 
-// Size returns the approximate size of the value, Room the storage that the pair takes.
+// Size returns the approximate size of the value in bytes.
 func (it *Iterator) Size() int64 { return it.cursor.Size() }
 
-// StoredSize is about how many bytes the pair takes where it lies.
+// StoredSize returns approximately how many bytes the pair takes on disk.
 func (it *Iterator) StoredSize() int64 { return it.cursor.StoredSize() }
 
-// Group is the one that set the pair.
+// Group returns the number of the group that set the pair.
 func (it *Iterator) Group() uint64 { return it.cursor.Group() }
 
-// Close ends it.
+// Close closes the iterator.
 func (it *Iterator) Close() { it.cursor.Close() }

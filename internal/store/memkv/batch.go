@@ -11,7 +11,7 @@ func (d *DB) Batch() kv.Batch { return &batch{db: d, pairs: make(map[string][]by
 
 type batch struct {
 	db *DB
-	// pairs are set; nil: removed.
+	// pairs maps keys to their new values. A nil value means that the key is removed.
 	pairs map[string][]byte
 }
 
@@ -24,7 +24,7 @@ func (b *batch) Set(key, value []byte) {
 
 func (b *batch) Delete(key []byte) { b.pairs[string(key)] = nil }
 
-// Commit answers from another goroutine.
+// Commit stores the batch and calls done from another goroutine.
 func (b *batch) Commit(group uint64, done func(kv.Result)) {
 	go func() {
 		if err := b.store(group); err != nil {
@@ -56,7 +56,7 @@ func (b *batch) store(group uint64) error {
 	return nil
 }
 
-// fits holds the writer to the bounds.
+// fits returns an error if the batch exceeds the bounds.
 func (b *batch) fits() error {
 	bytes := int64(0)
 	for key, value := range b.pairs {

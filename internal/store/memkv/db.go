@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// DB is a database. It may be closed and gone on with: see [DB.Reopen].
+// DB is a database in memory. It may be used again after Close; see [DB.Reopen].
 type DB struct {
 	mu sync.Mutex
 	// tree is the stored state; shown is a copy of it that never changes.
@@ -19,7 +19,8 @@ type DB struct {
 	closed      bool
 }
 
-// tree is copied in no time: what two of them share is copied when one changes it.
+// tree is a map that can be copied at no cost: shared parts are copied only when one of the copies
+// changes them.
 type tree = btree.Map[string, pair]
 
 // pair is a value and the group that set it.
@@ -30,37 +31,37 @@ type pair struct {
 
 var _ kv.KV = (*DB)(nil)
 
-// New is an empty database.
+// New returns an empty database.
 func New() *DB { return &DB{tree: new(tree), shown: new(tree)} }
 
-// Reopen goes on with a database that may have been closed.
+// Reopen makes a closed database usable again.
 func (d *DB) Reopen() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = false
 }
 
-// Clone is a database with the same pairs, as one that crashed now would leave them.
+// Clone returns a closed database with the same pairs, as a crash at this moment would leave it.
 func (d *DB) Clone() *DB {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &DB{tree: d.tree.Copy(), shown: d.shown, last: d.last, closed: true}
 }
 
-// Last is the number of the newest group.
+// Last returns the number of the newest group.
 func (d *DB) Last() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last
 }
 
-// bounds are about those of Badger with the smallest memtable.
+// bounds are approximately those of Badger with the smallest memtable.
 var bounds = kv.Bounds{Keys: 13_000, Key: 65_000, Bytes: 5 << 20, Apart: 16 << 10}
 
-// Bounds are held to by a commit.
+// Bounds returns the limits that a commit checks.
 func (d *DB) Bounds() kv.Bounds { return bounds }
 
-// View shows the newest group.
+// View returns a snapshot of the newest group.
 func (d *DB) View(group uint64) kv.Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,21 +71,21 @@ func (d *DB) View(group uint64) kv.Snapshot {
 	return &snapshot{tree: d.shown, group: d.last}
 }
 
-// Hold keeps the newest group.
+// Hold keeps the newest group readable.
 func (d *DB) Hold(group uint64) (kv.Held, error) { return held{d.View(group).(*snapshot)}, nil }
 
 type held struct{ *snapshot }
 
 func (h held) View() kv.Snapshot { return &snapshot{tree: h.tree, group: h.group} }
 
-// Release has views below the group panic.
+// Release makes later views below the group panic.
 func (d *DB) Release(group uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.released = max(d.released, group)
 }
 
-// Close leaves what there is for Reopen.
+// Close closes the database. Its pairs stay available for Reopen.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

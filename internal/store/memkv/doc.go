@@ -5,5 +5,5 @@
 // an engine: a view shows the newest group instead of the requested one. A read below a
 // released group panics, and a value that is kept too long is overwritten.
 //
-// Keeps: the engine passes internal/store/kv/kvtest.
+// Invariant: the engine passes internal/store/kv/kvtest.
 package memkv

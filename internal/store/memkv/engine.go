@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Engine is a database as a store has it. The keys of runs are in a directory all the same,
-// which is locked.
+// Engine is a database as an engine of a store. The keys of runs are in a directory, which Engine
+// locks.
 type Engine struct {
 	*DB
 	lock *datadir.DirLock
@@ -20,8 +20,8 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open opens a new or closed database for the holder of the directory. keyStep is a hook of the
-// file of keys.
+// Open opens a new or closed database and locks the directory dir. keyStep is a hook of the file of
+// keys.
 func Open(db *DB, dir string, keyStep func(string) error) (*Engine, error) {
 	if err := datadir.MakeDir(dir); err != nil {
 		return nil, err
@@ -38,16 +38,16 @@ func Open(db *DB, dir string, keyStep func(string) error) (*Engine, error) {
 	return &Engine{DB: db, lock: lock, keys: keys}, nil
 }
 
-// Close leaves the pairs in the database.
+// Close closes the database, whose pairs stay available for another Open, and releases the lock.
 func (e *Engine) Close() error { return errors.Join(e.DB.Close(), e.keys.Close(), e.lock.Release()) }
 
-// Keys are in a file.
+// Keys returns the keys of runs, which are in a file.
 func (e *Engine) Keys() *keyring.Ring { return e.keys }
 
-// Format is the newest.
+// Format returns the newest format.
 func (e *Engine) Format() uint32 { return layout.Format }
 
-// Confirm does no work: there is no HEAD to compare with.
+// Confirm does no work, because an engine in memory has no HEAD file to compare with.
 func (e *Engine) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 
 // Serve does no work.
@@ -56,7 +56,7 @@ func (e *Engine) Serve(uint64, [16]byte) error { return nil }
 // StartMaintenance does no work: memory has no disk space to reclaim.
 func (e *Engine) StartMaintenance(context.Context, engine.Callbacks) {}
 
-// CheckSpace is always there.
+// CheckSpace always returns nil.
 func (e *Engine) CheckSpace(int64, bool) error { return nil }
 
 // Settled does no work.
@@ -68,10 +68,10 @@ func (e *Engine) BeginLargeDelete() (release func()) { return func() {} }
 // Removed does no work.
 func (e *Engine) Removed(int64) {}
 
-// Fatal never tells.
+// Fatal returns a channel that never receives.
 func (e *Engine) Fatal() <-chan error { return nil }
 
-// Check finds no faults.
+// Check always returns nil.
 func (e *Engine) Check() error { return nil }
 
 // Sync does no work.
@@ -80,5 +80,5 @@ func (e *Engine) Sync() error { return nil }
 // Scrub does no work.
 func (e *Engine) Scrub(context.Context) error { return nil }
 
-// Sizes are none on disk.
+// Sizes returns zeros, because nothing is on disk.
 func (e *Engine) Sizes() (tree, log int64) { return 0, 0 }

@@ -40,10 +40,10 @@ type cursor struct {
 	r      kv.Range
 	prefix string
 	it     btree.MapIter[string, pair]
-	// at: it stands at a key.
+	// at means that the cursor is at a key.
 	at  bool
 	key []byte
-	// shown is the value that is good until the next move.
+	// shown is the value that is valid until the next move.
 	shown []byte
 }
 
@@ -88,7 +88,7 @@ func (c *cursor) step() {
 	}
 }
 
-// settle passes over what is too old, within the range.
+// settle skips pairs that are too old for the range, and stores the present key.
 func (c *cursor) settle() {
 	for c.Valid() && c.it.Value().group <= c.r.Since {
 		c.step()

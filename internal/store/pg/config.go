@@ -22,7 +22,7 @@ type Config struct {
 	URL dsn.URL
 	// Schema is the name of the schema that contains the tables. Default "pawl".
 	Schema string
-	// Part is the number of the partition, below [Partitions].
+	// Part is the number of the partition, from 0 to [Partitions] - 1.
 	Part int32
 	// Owner is the name of the owner, which must be unique to this process. Address is where the
 	// owner can be reached.

@@ -7,8 +7,8 @@ import "fmt"
 type Formats struct {
 	// Oldest and Newest limit the formats in which this program keeps a partition.
 	Oldest, Newest uint32
-	// Raise: the takeover of a partition raises its format to the newest one that all live
-	// nodes support. Otherwise the format stays.
+	// Raise means that the takeover of a partition raises its format to the newest one that all
+	// running nodes support. Otherwise the format does not change.
 	Raise bool
 }
 

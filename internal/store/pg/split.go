@@ -11,7 +11,7 @@ import (
 
 // Share describes what another partition gets when a partition is split.
 type Share struct {
-	// Part is an empty partition.
+	// Part is the number of the partition that gets the share. It must be empty.
 	Part int32
 	// Names are the namespaces that are in Part after the split.
 	Names []string
@@ -85,8 +85,8 @@ func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error)
 	return err
 }
 
-// gone is how long the database waits for the next statement. After that time a disconnected
-// caller no longer keeps the nodes from starting.
+// gone is how long the database waits for the next statement of the transaction. If the caller is
+// disconnected, the transaction ends after this time, and no longer prevents nodes from starting.
 const gone = "1min"
 
 // lockPlacement prevents the placement of namespaces, and checks that no live node knows the

@@ -1,13 +1,14 @@
-// Package removal deletes whole runs: it decides which rows of the store belong to a run, in which
-// order they go, and what stays in their place.
+// Package removal deletes whole runs. It decides which rows of the store belong to a run, in which
+// order they are removed, and what remains in their place.
 //
 // It owns the rows of deleted runs (kind D), and the gaps in the order of all entries. The store
 // gives it a view and a function that writes.
 //
-// Keeps: a run is there whole or is gone. The first commit removes the head of the run and leaves
-// its mark. The other rows go in pages, each a commit on condition that the mark is there. After a
-// crash, the next process that opens the store finishes the removal. A cursor that was given out
-// stays valid: the commit that removes its entry turns its place into a gap.
+// Invariants: a run exists either completely or not at all. The first commit removes the head of
+// the run and stores its mark. The other rows are removed in pages; each page is a commit that
+// requires the mark. After a crash, the next process that opens the store completes the removal.
+// Every cursor remains valid: the commit that removes the entry of a cursor turns its place into a
+// gap.
 //
 // Concurrency: a [Remover] is safe for concurrent use.
 package removal

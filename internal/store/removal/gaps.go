@@ -9,14 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// gaps are the rows of cursors that a commit rewrites because their entries are removed. Empty
-// neighbours become one row, so that the size of the index depends on the present entries only.
+// gaps collects the rows of cursors that a commit rewrites because their entries are removed.
+// Adjacent rows that contain only gaps are merged into one, so that the size of the index depends
+// only on the existing entries.
 type gaps struct {
 	txn *layout.Txn
 	ns  uint32
-	// changed are the rows by the cursor that they end with.
+	// changed maps the last cursor of a row to the row's new contents.
 	changed map[uint64][]codec.EntryRef
-	// bytes is about what they take.
+	// bytes is the approximate size of the changed rows.
 	bytes int
 }
 
@@ -24,7 +25,7 @@ func newGaps(txn *layout.Txn, ns uint32) *gaps {
 	return &gaps{txn: txn, ns: ns, changed: map[uint64][]codec.EntryRef{}}
 }
 
-// add makes a gap of a cursor.
+// add turns the place of a cursor into a gap.
 func (g *gaps) add(cursor uint64) error {
 	last, places, err := g.row(cursor, false)
 	if err != nil {
@@ -42,8 +43,8 @@ func (g *gaps) add(cursor uint64) error {
 	return nil
 }
 
-// row is the row that ends at or behind a cursor, or with before the one that ends before
-// it; no places: there is none.
+// row returns the row of cursors that ends at or after cursor. If before is true, it returns the
+// row that ends before cursor. It returns no places if no such row exists.
 func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.EntryRef, err error) {
 	p := layout.Prefix(nil, layout.KindCursor, g.ns)
 	from := cursor
@@ -68,7 +69,7 @@ func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.Entr
 	return last, places, err
 }
 
-// rows are the writes.
+// rows returns the ops that rewrite the rows.
 func (g *gaps) rows() (ops []layout.Op, err error) {
 	gone := map[uint64]bool{}
 	for _, last := range slices.Sorted(maps.Keys(g.changed)) {
@@ -86,8 +87,9 @@ func (g *gaps) rows() (ops []layout.Op, err error) {
 	return ops, nil
 }
 
-// merge merges the row before an empty one into it, if that row is empty, too. The rows come in
-// their order, so that a series becomes one row.
+// merge merges the previous row into a row that contains only gaps, if the previous row also
+// contains only gaps. It is called for the rows in their order, so that a series of such rows
+// becomes one row.
 func (g *gaps) merge(last uint64, gone map[uint64]bool) error {
 	places := g.changed[last]
 	first := last + 1 - uint64(len(places))

@@ -12,18 +12,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// pageRows and pageBytes are about how many rows, and bytes of keys and of rows of
-// cursors, one commit of a removal takes.
+// pageRows and pageBytes are the approximate size of one commit of a removal: the number of rows,
+// and the bytes of keys and of rows of cursors.
 const (
 	pageRows  = 4096
 	pageBytes = 512 << 10
 )
 
-// perRun are the kinds of rows that begin with their run and go after its head, entries
-// first.
+// perRun lists the kinds of rows whose keys begin with their run, in the order in which they are
+// removed after the head.
 var perRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID, layout.KindErased}
 
-// prefixes begin the rows of a run, in the order in which they go.
+// prefixes returns the prefixes of the rows of a run, in the order in which the rows are removed.
 func prefixes(ns uint32, run string) (all [][]byte) {
 	for _, kind := range perRun {
 		all = append(all, layout.RunKey(nil, kind, ns, run))
@@ -51,9 +51,9 @@ type page struct {
 	most  int
 	ops   []layout.Op
 	bytes int
-	// freed is about what the rows take on disk.
+	// freed is the approximate number of bytes on disk that the rows take.
 	freed int64
-	// refs are the references to blobs that go.
+	// refs are the hashes of the blobs whose references are removed.
 	refs map[[32]byte]bool
 	gaps *gaps
 }
@@ -62,7 +62,8 @@ func newPage(txn *layout.Txn, ns uint32, run string, most int) *page {
 	return &page{txn: txn, ns: ns, run: run, most: cmp.Or(most, pageRows), refs: map[[32]byte]bool{}, gaps: newGaps(txn, ns)}
 }
 
-// fill takes rows from the position on and moves it behind them; more: there are others.
+// fill adds rows to the page, beginning at the position at, and moves the position after them. more
+// means that further rows exist.
 func (p *page) fill(ctx context.Context, at *position) (more bool, err error) {
 	all := prefixes(p.ns, p.run)
 	for ; at.prefix < len(all); at.prefix, at.key = at.prefix+1, nil {
@@ -78,7 +79,7 @@ func (p *page) fill(ctx context.Context, at *position) (more bool, err error) {
 	return more, err
 }
 
-// under takes the rows under a prefix.
+// under adds the rows under a prefix.
 func (p *page) under(ctx context.Context, prefix []byte, at *position) (more bool, err error) {
 	it := p.txn.Scan(kv.Range{Prefix: prefix})
 	defer it.Close()
@@ -108,10 +109,10 @@ func (p *page) remove(key []byte) {
 	p.bytes += len(key)
 }
 
-// entry notes what stands elsewhere of an entry: its cursor, and the blobs it refers to.
+// entry adds what other rows contain about an entry: its cursor, and its references to blobs.
 func (p *page) entry(item *kv.Iterator) error {
 	return layout.ValueOf(item, func(value []byte) error {
-		// Those of a run that was erased went with its values.
+		// The references of an erased run were removed together with its values.
 		plain, err := codec.OpenEntry(value, p.txn.Keys)
 		if err != nil {
 			return err

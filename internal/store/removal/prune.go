@@ -10,8 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Prune forgets the runs of a namespace that were deleted before a time, Unix
-// nanoseconds: from then on they never were, and the ids that began them are free again.
+// Prune removes the remains of the runs of a namespace that were deleted before a time, in Unix
+// nanoseconds. After that the store does not know that these runs existed, and the ids that started
+// them can be used again. Prune returns the number of runs.
 func (r *Remover) Prune(ctx context.Context, ns uint32, before int64) (forgotten int, err error) {
 	var after []byte
 	for {
@@ -31,8 +32,8 @@ func (r *Remover) Prune(ctx context.Context, ns uint32, before int64) (forgotten
 	}
 }
 
-// outlived lists the rows of one page of deleted runs that are older; next is where the
-// following page begins, nil = there is none.
+// outlived returns the ops that remove one page of remains that are older than the time. next is
+// the key at which the following page begins, nil if there is none.
 func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []byte) (ops []layout.Op, n int, next []byte, err error) {
 	p := layout.Prefix(nil, layout.KindDeleted, ns)
 	err = r.View(func(txn *layout.Txn) error {
@@ -73,7 +74,7 @@ func outlivedRow(txn *layout.Txn, ns uint32, item *kv.Iterator, before int64) ([
 	if err != nil {
 		return nil, err
 	}
-	// Of one that is still being removed, or was imported again, it is kept.
+	// The remains stay if the run is still being removed, or if it was imported again.
 	if mark, err := layout.Get(txn, layout.RemovalKey(ns, run)); err != nil || mark != nil {
 		return nil, err
 	}

@@ -17,37 +17,37 @@ import (
 type Change struct {
 	Ns  uint32
 	Ops []layout.Op
-	// Head is the head key of a run that must end with the record Last and is gone after
-	// the commit; nil: the run is gone already, and its Mark must be there.
+	// Head is the head key of a run. The run must end with the record Last, and does not exist
+	// after the commit. If Head is nil, the run was removed already, and the key Mark must exist.
 	Head []byte
 	Last uint64
 	Mark []byte
-	// Bytes is about what the rows that go take on disk.
+	// Bytes is the approximate number of bytes on disk that the removed rows take.
 	Bytes int64
 }
 
-// ErrEnded is the answer of a write that finds no mark: another caller has completed the
-// removal.
+// ErrEnded is the error of a write if the mark does not exist, because another caller has completed
+// the removal.
 var ErrEnded = errors.New("the run is removed")
 
-// Remover removes the runs of one store. Safe for concurrent use.
+// Remover removes the runs of one store. It is safe for concurrent use.
 type Remover struct {
-	// View reads at the last synced group; Write stores a change, synced.
+	// View reads at the last synced group. Write stores a change and waits until it is synced.
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, c Change) error
-	// Rows is about how many rows one commit takes. Default 4 096.
+	// Rows is the approximate number of rows in one commit. Default 4096.
 	Rows int
 
-	// cursorRowsMu is held from the reading of rows of cursors until they are written. No other
-	// code rewrites existing rows.
+	// cursorRowsMu is held from reading rows of cursors until they are rewritten. No other code
+	// rewrites existing rows of cursors.
 	cursorRowsMu sync.Mutex
 }
 
-// Run deletes a run, synced. asked holds the caller, the time and the reason; the answer adds
-// the description of the run. The second deletion of a run is a duplicate. After the first
-// commit the run is gone, even if later commits fail.
+// Run deletes a run and waits until the deletion is synced. asked contains the caller, the time and
+// the reason. The result adds a description of the run. If the run was deleted before, duplicate is
+// true. After the first commit the run does not exist, even if later commits fail.
 //
-// Errors: machine.ErrNoRun; a *machine.Refusal RUN_NOT_ENDED; those of a commit.
+// Errors: machine.ErrNoRun; *machine.Error RUN_NOT_ENDED; those of a commit.
 func (r *Remover) Run(ctx context.Context, ns uint32, run string, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
 	d, going, err := r.before(ns, run)
 	if err == nil && d.RunID != "" {
@@ -61,7 +61,7 @@ func (r *Remover) Run(ctx context.Context, ns uint32, run string, asked machine.
 	}
 	d, more, err := r.first(ctx, ns, run, asked)
 	if err == nil && more {
-		// The run is gone: a caller that gives up must not leave its rows.
+		// The run is deleted, so its other rows must be removed even if the caller gives up.
 		err = r.Finish(context.WithoutCancel(ctx), ns, run)
 	}
 	return d, false, wrapped(run, err)
@@ -74,8 +74,8 @@ func wrapped(run string, err error) error {
 	return nil
 }
 
-// before reads whether the run was deleted: then it is not there now. going: rows of it
-// are.
+// before returns the remains of the run if it was deleted and does not exist now. going means that
+// some of its rows are still being removed.
 func (r *Remover) before(ns uint32, run string) (d machine.Deleted, going bool, err error) {
 	err = r.View(func(txn *layout.Txn) error {
 		if there, err := layout.There(txn, ns, run); err != nil || there {
@@ -100,7 +100,7 @@ func missing(was *machine.Deleted) error {
 	return nil
 }
 
-// first removes the run's head, and in the same commit as many other rows as fit.
+// first removes the head of the run, and in the same commit as many other rows as fit.
 func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.Deleted) (_ machine.Deleted, more bool, err error) {
 	r.cursorRowsMu.Lock()
 	defer r.cursorRowsMu.Unlock()
@@ -136,8 +136,8 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 	return d, more, r.write(ctx, c)
 }
 
-// write stores a change even if its caller no longer waits: the next read must see it, and a
-// removal that has begun is completed.
+// write stores a change even if its caller no longer waits, because the next read must see it and a
+// removal that has begun must be completed.
 func (r *Remover) write(ctx context.Context, c Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -152,8 +152,8 @@ func notEnded(st *machine.State) error {
 	}
 }
 
-// remember fills in the id that began the run and how many places it has. A run that was
-// deleted, imported and is deleted again keeps the id that it was begun with.
+// remember sets the id that started the run and the number of its cursors. A run that was deleted,
+// imported again and is now deleted once more keeps the id that first started it.
 func remember(txn *layout.Txn, ns uint32, run string, d *machine.Deleted, imported bool) error {
 	was, err := layout.DeletedOf(txn, ns, run)
 	if err != nil {
@@ -187,7 +187,8 @@ func countUnder(txn *layout.Txn, p []byte) (n uint64) {
 	return n
 }
 
-// headRows are the rows by which a run is found: its head and what that implies.
+// headRows returns the ops that remove the rows through which a run is found: its head and the rows
+// that the head implies.
 func headRows(txn *layout.Txn, ns uint32, st *machine.State) ([]layout.Op, error) {
 	ops := []layout.Op{
 		{Key: layout.HeadKey(ns, st.RunID), Delete: true},
@@ -199,13 +200,12 @@ func headRows(txn *layout.Txn, ns uint32, st *machine.State) ([]layout.Op, error
 	for _, t := range rules.Timers(st) {
 		ops = append(ops, layout.Op{Key: layout.TimerKey(nil, ns, &t), Delete: true})
 	}
-	// An ended run has no other outgoing work than cancellations that were not sent yet.
+	// The only outgoing work of an ended run are cancellations that were not sent yet.
 	untold, err := layout.DropUntold(txn, ns, st.RunID)
 	return append(ops, untold...), err
 }
 
-// Untold reports whether an agent still has to receive the cancellation of a delegation of the
-// run.
+// Untold reports whether an agent has not yet received the cancellation of a delegation of the run.
 func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool, err error) {
 	err = r.View(func(txn *layout.Txn) error {
 		untold, err := layout.DropUntold(txn, ns, run)
@@ -215,7 +215,8 @@ func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool,
 	return some, wrapped(run, err)
 }
 
-// Bytes is about what the rows of a run take on disk, without what they refer to.
+// Bytes returns about how many bytes the rows of a run take on disk, without the blobs that they
+// refer to.
 func (r *Remover) Bytes(ctx context.Context, ns uint32, run string) (bytes int64, err error) {
 	err = r.View(func(txn *layout.Txn) error {
 		for _, p := range prefixes(ns, run) {
@@ -230,7 +231,7 @@ func (r *Remover) Bytes(ctx context.Context, ns uint32, run string) (bytes int64
 	return bytes, wrapped(run, err)
 }
 
-// Unfinished ends the removal of a run if one was broken off.
+// Unfinished completes the removal of a run if the removal was interrupted.
 func (r *Remover) Unfinished(ctx context.Context, ns uint32, run string) error {
 	var mark []byte
 	err := r.View(func(txn *layout.Txn) (err error) {
@@ -257,7 +258,7 @@ func (r *Remover) Finish(ctx context.Context, ns uint32, run string) error {
 	}
 }
 
-// page removes the next rows; the last page takes the mark.
+// page removes the next rows. The last page also removes the mark.
 func (r *Remover) page(ctx context.Context, ns uint32, run string, at *position) (more bool, err error) {
 	r.cursorRowsMu.Lock()
 	defer r.cursorRowsMu.Unlock()

@@ -2,15 +2,16 @@ package runfile
 
 import "errors"
 
-// Version of the format; a file of a higher one is refused.
+// Version is the version of the format. A reader refuses a file with a higher version.
 const Version = 1
 
 const magic = "PAWLRUN\n"
 
-// MaxFrame bounds one frame, bytes: a commit takes at most 8 MiB, a pack less.
+// MaxFrame is the maximum size of one frame in bytes. A commit has at most 8 MiB, and a pack is
+// smaller.
 const MaxFrame = 16 << 20
 
-// Kind of a frame; the numbers are stored, never renumber.
+// Kind is the kind of a frame. The numbers are stored in files, so never renumber them.
 type Kind byte
 
 const (
@@ -18,16 +19,16 @@ const (
 	KindHeader Kind = iota + 1
 	// KindPack is the pack's canonical JSON.
 	KindPack
-	// KindEntry is one stored entry, its cursor zero.
+	// KindEntry is one stored entry, with cursor 0.
 	KindEntry
-	// KindBlob is a [Blob] as JSON, KindPiece the next of its bytes.
+	// KindBlob is a [Blob] as JSON. KindPiece is the next piece of its bytes.
 	KindBlob
 	KindPiece
 	// KindSeal is the SHA-256 of all bytes before it. It is the last frame.
 	KindSeal
 )
 
-// Header says what a file holds.
+// Header describes the run in a file.
 type Header struct {
 	RunID  string `json:"run_id"`
 	Digest string `json:"digest"`
@@ -35,25 +36,25 @@ type Header struct {
 	Entry         string `json:"entry"`
 	Agent         string `json:"agent,omitempty"`
 	EntryOverride bool   `json:"entry_override,omitempty"`
-	// Records is the last seq, Hash the end of the chain in hex.
+	// Records is the last seq. Hash is the hash at the end of the chain, in hexadecimal digits.
 	Records uint64 `json:"records"`
 	Hash    string `json:"hash"`
 }
 
-// Blob introduces the pieces of a blob.
+// Blob describes a blob. Its pieces follow.
 type Blob struct {
-	// SHA256 in hex.
+	// SHA256 is the hash of the blob in hexadecimal digits.
 	SHA256    string `json:"sha256"`
 	Size      int64  `json:"size"`
 	MediaType string `json:"media_type,omitempty"`
 }
 
-// Errors of a reader, wrapped with where and why.
+// The errors of a reader. They are wrapped with the place and the cause.
 var (
 	// ErrInvalid means that the bytes are not an export, or were changed.
 	ErrInvalid = errors.New("is no intact export of a run")
-	// ErrTruncated: the file ends before its seal.
+	// ErrTruncated means that the file ends before its seal.
 	ErrTruncated = errors.New("the export is cut short")
-	// ErrNewer: a newer version wrote it.
+	// ErrNewer means that a newer version wrote the file.
 	ErrNewer = errors.New("a newer version made the export")
 )

@@ -47,11 +47,11 @@ func NewReader(in io.Reader) (*Reader, error) {
 	return r, decode(body, &r.header)
 }
 
-// Header is the file's own.
+// Header returns the header of the file.
 func (r *Reader) Header() Header { return r.header }
 
-// Next reads one frame. After the seal, which it checks, it returns io.EOF. The
-// bytes are the caller's.
+// Next reads one frame. It verifies the seal and then returns io.EOF. The returned bytes belong to
+// the caller.
 func (r *Reader) Next() (Kind, []byte, error) {
 	if r.sealed {
 		return 0, nil, io.EOF
@@ -75,7 +75,7 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	return kind, body, nil
 }
 
-// body reads so many bytes without trusting the number.
+// body reads size bytes. It does not allocate size bytes in advance, because size may be wrong.
 func (r *Reader) body(size int) ([]byte, error) {
 	var body bytes.Buffer
 	if _, err := io.CopyN(io.MultiWriter(&body, r.sum), r.in, int64(size)); err != nil {
@@ -84,7 +84,7 @@ func (r *Reader) body(size int) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// seal compares the seal, and checks that it ends the file.
+// seal compares the seal with the hash, and checks that the file ends after it.
 func (r *Reader) seal(want, got []byte) error {
 	r.sealed = true
 	if !bytes.Equal(want, got) {
@@ -113,7 +113,7 @@ func short(err error) error {
 	return err
 }
 
-// ReadBlob reads the body of a frame of [KindBlob].
+// ReadBlob decodes the body of a frame of [KindBlob].
 func ReadBlob(body []byte) (Blob, error) {
 	var b Blob
 	return b, decode(body, &b)

@@ -15,7 +15,7 @@ type Writer struct {
 	sum hash.Hash
 }
 
-// NewWriter begins a file.
+// NewWriter begins a file with its header.
 func NewWriter(out io.Writer, h Header) (*Writer, error) {
 	w := &Writer{sum: sha256.New()}
 	w.out = io.MultiWriter(out, w.sum)
@@ -47,5 +47,5 @@ func (w *Writer) Frame(kind Kind, body []byte) error {
 	return err
 }
 
-// Close seals the file.
+// Close writes the seal.
 func (w *Writer) Close() error { return w.Frame(KindSeal, w.sum.Sum(nil)) }

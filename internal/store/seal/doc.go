@@ -2,8 +2,8 @@
 //
 // It owns the encryption. internal/store/keyring keeps the secrets.
 //
-// Keeps: the same bytes under the same key give the same sealed bytes, so that a proof can make
-// them again. Other bytes in the same place have another nonce.
+// Invariant: the same bytes under the same key always give the same sealed bytes, so that a proof
+// can compute them again. Different bytes in the same place have different nonces.
 //
 // Concurrency: a [Key] is safe for concurrent use.
 package seal

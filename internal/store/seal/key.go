@@ -10,10 +10,11 @@ import (
 	"fmt"
 )
 
-// KeySize is that of a run's key, bytes.
+// KeySize is the size of a run's key in bytes.
 const KeySize = 32
 
-// Overhead is what sealing adds: a nonce before the hidden bytes, a tag behind them.
+// Overhead is the number of bytes that sealing adds: a nonce before the encrypted bytes, and a tag
+// after them.
 const Overhead = nonceSize + tagSize
 
 const (
@@ -21,21 +22,22 @@ const (
 	tagSize   = 16
 )
 
-// ErrDestroyed: the key was destroyed, and with it everything that it hid.
+// ErrDestroyed means that the key was destroyed, so that everything it encrypted is lost.
 var ErrDestroyed = errors.New("the run's key was destroyed")
 
-// ErrForged: the bytes were not sealed with this key, or not as they are.
+// ErrForged means that the bytes were not sealed with this key, or that they were changed.
 var ErrForged = errors.New("sealed bytes do not open under their key")
 
-// Key hides the values of one run. Safe for concurrent use.
+// Key encrypts the values of one run. It is safe for concurrent use.
 type Key struct {
-	// Slot is its place in the file of keys, from 1.
+	// Slot is the number of the key in the file of keys, counted from 1.
 	Slot  uint64
 	aead  cipher.AEAD
 	nonce [KeySize]byte
 }
 
-// NewKey makes the key of a slot out of its secret: one key hides, another one makes nonces.
+// NewKey derives the key of a slot from its secret. It derives one key for the encryption and
+// another one for nonces.
 func NewKey(slot uint64, secret [KeySize]byte) (*Key, error) {
 	hides := derived(secret[:], "pawl run values")
 	block, err := aes.NewCipher(hides[:])
@@ -53,8 +55,9 @@ func derived(secret []byte, purpose string) (out [KeySize]byte) {
 	return out
 }
 
-// Seal appends plain, hidden, to b; also is proven with it and stays readable. The nonce is
-// a function of both: two entries that a crash or a restore puts in the same place have two.
+// Seal appends the encrypted bytes of plain to b. also is authenticated, but not encrypted and not
+// stored. The nonce depends on plain and also. Therefore two different entries that a crash or a
+// restore puts in the same place have different nonces.
 func (k *Key) Seal(b, plain, also []byte) []byte {
 	mac := hmac.New(sha256.New, k.nonce[:])
 	var size [8]byte
@@ -67,7 +70,7 @@ func (k *Key) Seal(b, plain, also []byte) []byte {
 	return k.aead.Seal(append(b, nonce...), nonce, plain, also)
 }
 
-// Open is the inverse of [Key.Seal]; [ErrForged].
+// Open is the inverse of [Key.Seal]. Errors: [ErrForged].
 func (k *Key) Open(sealed, also []byte) ([]byte, error) {
 	if len(sealed) < Overhead {
 		return nil, fmt.Errorf("%w: %d bytes", ErrForged, len(sealed))

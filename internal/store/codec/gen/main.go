@@ -42,7 +42,7 @@ func generate() []byte {
 	for _, row := range rows {
 		g.name(pair{message(row.message), reflect.TypeOf(row.of)}, row.message)
 	}
-	// The list grows by what its members hold.
+	// The queue grows while its messages are processed, because they may contain other messages.
 	for len(g.queue) > 0 {
 		next := g.queue[0]
 		g.queue = g.queue[1:]
@@ -55,13 +55,14 @@ func generate() []byte {
 	return src
 }
 
-// stop: the table and the schema do not agree, which a person has to mend.
+// stop reports that the table and the schema do not agree, and ends the program. A developer must
+// correct one of them.
 func stop(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "gen: "+format+"\n", args...)
 	os.Exit(1)
 }
 
-// pair is a message and the type that stands for it.
+// pair is a message of the schema and the Go type that represents it.
 type pair struct {
 	desc protoreflect.MessageDescriptor
 	typ  reflect.Type
@@ -69,12 +70,13 @@ type pair struct {
 
 type generator struct {
 	out bytes.Buffer
-	// names has what the functions of a pair are called; queue their order.
+	// names maps a pair to the name of its functions. queue contains the pairs that still have to
+	// be written.
 	names map[pair]string
 	queue []pair
 }
 
-// name makes sure that p gets functions, and returns what they are called.
+// name adds p to the queue if it is new, and returns the name of its functions.
 func (g *generator) name(p pair, name string) string {
 	if had, ok := g.names[p]; ok {
 		return had
@@ -94,8 +96,8 @@ func message(name string) protoreflect.MessageDescriptor {
 	return desc
 }
 
-// refers: the message, or one within, refers to bodies of its input; its functions
-// get them as their last argument.
+// refers returns text if the message, or a message inside it, refers to bodies of its input, and ""
+// otherwise. The functions of such a message get the bodies as their last argument.
 func refers(desc protoreflect.MessageDescriptor, text string) string {
 	for i := range desc.Fields().Len() {
 		fd := desc.Fields().Get(i)
@@ -107,7 +109,7 @@ func refers(desc protoreflect.MessageDescriptor, text string) string {
 	return ""
 }
 
-// camel is run_id as RunId.
+// camel turns a name like run_id into RunId.
 func camel(name string) string {
 	var out strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
@@ -116,7 +118,7 @@ func camel(name string) string {
 	return out.String()
 }
 
-// words is StepHolder as "step holder", for error texts.
+// words turns a name like StepHolder into "step holder", for error texts.
 func words(name string) string {
 	var out strings.Builder
 	for i, r := range name {
@@ -128,8 +130,8 @@ func words(name string) string {
 	return out.String()
 }
 
-// union writes the two functions of a oneof. Its members implement a Go interface: as values,
-// or as pointers (star).
+// union writes the two functions of a oneof. Its members implement a Go interface, either as values
+// or, if star is set, as pointers.
 func (g *generator) union(iface, of string, members []any, star, amp string) {
 	oneof := message(of).Oneofs().ByName(protoreflect.Name(strings.ToLower(iface)))
 	types := make(map[string]reflect.Type)
@@ -158,15 +160,15 @@ func (g *generator) union(iface, of string, members []any, star, amp string) {
 	g.p("func read%s(num protowire.Number, b []byte, of *bodies) (machine.%s, error) {\nswitch num {\n%s}\nreturn nil, nil\n}\n", iface, iface, &read)
 }
 
-// field is one field of a message while its code is made.
+// field is one field of a message for which code is being generated.
 type field struct {
 	fd   protoreflect.FieldDescriptor
 	num  protoreflect.FieldNumber
 	path string
-	// v is the Go expression that it stands for, typ its type.
+	// v is the Go expression of the field, typ its type.
 	v   string
 	typ reflect.Type
-	// elsewhere is the condition under which the input holds the value.
+	// elsewhere is the condition under which the value is stored in the input instead.
 	elsewhere string
 }
 
@@ -196,8 +198,8 @@ func (g *generator) message(p pair) {
 	g.p("s := newScan(%q, b)\n%sfor s.next() {\nswitch s.num {\n%sdefault:\ns.unknown()\n}\n}\n%sreturn s.err\n}\n", words(name), &begin, &read, &end)
 }
 
-// fields matches the schema's fields with the type's by name: run_id is RunID, and
-// x_of_input and x_ref stand for x.
+// fields matches the fields of the schema with those of the Go type by name: run_id is RunID, and
+// x_of_input and x_ref refer to x.
 func (g *generator) fields(p pair) []field {
 	var out []field
 	known := make(map[string]bool)
@@ -230,8 +232,8 @@ func (g *generator) fields(p pair) []field {
 	return out
 }
 
-// reference declares the variable that says whether a body is the input's, and tells
-// the field that it stands for.
+// reference writes the variable that states whether a body equals the input's, and sets elsewhere
+// of the field that it replaces.
 func (g *generator) reference(f *field, fields []field) {
 	name := string(f.fd.Name())
 	base, flag := strings.CutSuffix(name, "_of_input")
@@ -265,7 +267,7 @@ func (f *field) isReference() bool {
 	return strings.HasSuffix(string(f.fd.Name()), "_of_input") || strings.HasSuffix(string(f.fd.Name()), "_ref")
 }
 
-// code is what writes and what reads a field.
+// code returns the statements that write and read a field.
 func (g *generator) code(f *field) (add, get string) {
 	base, flag := strings.CutSuffix(string(f.fd.Name()), "_of_input")
 	list := f.fd.IsList()
@@ -290,7 +292,8 @@ func (g *generator) code(f *field) (add, get string) {
 	return scalar(f)
 }
 
-// nested is a message within: a list, a pointer that may be nil, or a value.
+// nested returns the statements for a message inside a message: a list, a pointer that may be nil,
+// or a value.
 func (g *generator) nested(f *field) (add, get string) {
 	elem := f.typ
 	if f.fd.IsList() || f.typ.Kind() == reflect.Pointer {
@@ -318,7 +321,7 @@ func (g *generator) nested(f *field) (add, get string) {
 	}
 }
 
-// scalar is a number, text or bytes.
+// scalar returns the statements for a number, a text or bytes.
 func scalar(f *field) (add, get string) {
 	call := func(write, value, read string) (add, get string) {
 		return fmt.Sprintf("b = append%s(b, %d, %s)", write, f.num, value), fmt.Sprintf("%s = %s", f.v, read)

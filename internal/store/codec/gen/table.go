@@ -6,11 +6,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The mapping: which Go type stands for which message. Fields are matched by name,
-// nested types are found by their fields; what does not match stops the generator.
+// The mapping of messages to Go types. Fields are matched by name, and nested types are found through
+// the fields that contain them. The generator stops at anything that does not match.
 var (
-	// commands and bodies are the members of Input.command and Record.body, found by
-	// their type's name.
+	// commands and bodies are the Go types of the members of Input.command and Record.body. Their
+	// names are those of the members.
 	commands = []any{
 		machine.Start{}, machine.EmitEvent{}, machine.SendInput{}, machine.SetArtifacts{}, machine.CompleteTurn{},
 		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
@@ -31,7 +31,7 @@ var (
 		machine.Steered{}, machine.Stopped{}, machine.NoticeAdded{},
 		machine.StepDecided{},
 	}
-	// rows are the messages that are values of their own, in the order of the output.
+	// rows are the messages that are stored as whole values, in the order of the output.
 	rows = []struct {
 		message string
 		of      any
@@ -47,8 +47,8 @@ var (
 	}
 )
 
-// closed are the types whose numbers form a closed set, with the last one; a larger number is
-// invalid. Other numbers may grow up to the size of their type.
+// closed maps an enumeration type to the name of its last value. A larger number is invalid. The
+// numbers of other types may grow up to the size of the type.
 var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.PartKind]():   "PartURI",
 	reflect.TypeFor[machine.Execution]():  "Sidecar",
@@ -62,8 +62,8 @@ var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.Verdict]():    "Expired",
 }
 
-// sames are the functions that compare a record's field with its input's, for the
-// fields of which the schema has a *_of_input.
+// sames maps a type to the function that compares a field of a record with that of the input. It is
+// for the fields for which the schema has a field *_of_input.
 var sames = map[reflect.Type]string{
 	reflect.TypeFor[[]machine.ArtifactWrite]():    "sameWrites",
 	reflect.TypeFor[[]machine.Part]():             "sameParts",
@@ -77,17 +77,17 @@ var sames = map[reflect.Type]string{
 }
 
 var (
-	// always are messages that are written even when they are empty.
+	// always lists nested messages that are written even if they are empty.
 	always = map[string]bool{"NoteDelegation.remote": true, "TurnAssigned.assigned": true}
-	// queuedRefs refer to a fork's queued inputs, by the field that they stand for;
-	// every other *_ref refers to a body of the input.
+	// queuedRefs maps the references to a fork's queued inputs to the fields that they replace.
+	// Every other *_ref refers to a body of the input.
 	queuedRefs = map[string]string{"InputReceived.queued_ref": "parts"}
-	// implied fields are left out when they are equal to another one.
+	// implied maps fields to another field. A field is omitted if it equals the other one.
 	implied = map[string]string{"Transition.intended": "To"}
 )
 
-// unstored are fields that one side lacks on purpose: they are in the row's key, or no code
-// reads them.
+// unstored lists fields that only the schema or only the Go type has, on purpose: they are in the
+// row's key, or no code reads them.
 var unstored = map[string]bool{
 	"ArtifactWrite.Form": true, "ArtifactWrite.Type": true, // a claim, judged before it is stored
 	"Denial.trace": true, // a refusal is the host's own
@@ -103,6 +103,6 @@ var unstored = map[string]bool{
 	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,
 	"Blob.SHA256":                  true,
 	"Subscription.SubscriptionKey": true, "DeadLetter.N": true, "Deleted.RunID": true,
-	// A stream's filter has less than a list's.
+	// The filter of a stream has fewer fields than the filter of a list.
 	"RunFilter.Reason": true, "RunFilter.CreatedFrom": true, "RunFilter.CreatedBefore": true, "RunFilter.IDPrefix": true, "RunFilter.Oldest": true,
 }

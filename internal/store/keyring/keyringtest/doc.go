@@ -2,5 +2,5 @@
 //
 // It owns the test suite and a medium in memory, [Memory].
 //
-// Keeps: the suite asks the same of every medium.
+// Invariant: the suite makes the same demands on every medium.
 package keyringtest

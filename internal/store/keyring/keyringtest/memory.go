@@ -5,18 +5,18 @@ import (
 	"io"
 )
 
-// Memory is a medium that lasts as long as the process. Closed, it may be opened by another
-// ring.
+// Memory is a medium in memory. After Close another ring may open it.
 type Memory struct {
 	bytes []byte
-	// Fail, if set, is called before each write, and its error becomes that of the write.
+	// Fail, if not nil, is called before each write. If it returns an error, the write fails with
+	// it.
 	Fail func(what string) error
 }
 
-// Holding is one that has bytes already.
+// Holding returns a Memory that already contains bytes.
 func Holding(bytes []byte) *Memory { return &Memory{bytes: bytes} }
 
-// ReadAt is that of a file.
+// ReadAt reads like a file.
 func (m *Memory) ReadAt(b []byte, at int64) (int, error) {
 	if at >= int64(len(m.bytes)) {
 		return 0, io.EOF
@@ -28,10 +28,10 @@ func (m *Memory) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// Size is what was written.
+// Size returns the number of bytes that were written.
 func (m *Memory) Size() (int64, bool, error) { return int64(len(m.bytes)), m.bytes != nil, nil }
 
-// Create takes the header.
+// Create writes the header.
 func (m *Memory) Create(header []byte) error {
 	if m.bytes != nil {
 		return errors.New("it was created before")
@@ -39,7 +39,7 @@ func (m *Memory) Create(header []byte) error {
 	return m.Write("header", header, 0)
 }
 
-// Write writes over what is there, or at its end.
+// Write writes over existing bytes or at the end.
 func (m *Memory) Write(what string, b []byte, at int64) error {
 	if m.Fail != nil {
 		if err := m.Fail(what); err != nil {
@@ -53,5 +53,5 @@ func (m *Memory) Write(what string, b []byte, at int64) error {
 	return nil
 }
 
-// Close leaves the bytes.
+// Close keeps the bytes, so that another ring can open them.
 func (m *Memory) Close() error { return nil }

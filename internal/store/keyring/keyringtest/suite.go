@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// Run tests a medium. open opens it, the same bytes each time, after it was closed.
+// Run tests a medium. open opens the medium. Run calls it again after the medium was closed, and
+// expects the same bytes.
 func Run(t *testing.T, open func(t *testing.T) keyring.Medium) {
 	t.Helper()
 	ring := opened(t, open)
@@ -77,7 +78,7 @@ func taken(t *testing.T, ring *keyring.Ring, n int) (keys []*seal.Key) {
 	return keys
 }
 
-// shown: each key hides and shows what it did, and the destroyed ones are.
+// shown checks that each key of the ring is the given one, and that destroyed keys are destroyed.
 func shown(t *testing.T, ring *keyring.Ring, keys []*seal.Key) {
 	t.Helper()
 	for _, want := range keys {
@@ -98,13 +99,13 @@ func shown(t *testing.T, ring *keyring.Ring, keys []*seal.Key) {
 	}
 }
 
-// same: sealing is a function of the key and of what is sealed.
+// same reports whether two keys are equal, by sealing the same bytes with both.
 func same(a, b *seal.Key) bool {
 	return bytes.Equal(a.Seal(nil, []byte("plain"), nil), b.Seal(nil, []byte("plain"), nil))
 }
 
-// Same: both have the same keys in the same slots, and what is destroyed or damaged in one is in
-// the other.
+// Same checks that two rings have the same keys in the same slots, and the same destroyed and
+// damaged slots.
 func Same(t *testing.T, got, want *keyring.Ring) {
 	t.Helper()
 	a, _ := got.ID()

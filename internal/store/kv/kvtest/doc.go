@@ -4,5 +4,5 @@
 // It owns the suite, a sequence of groups that leaves the same pairs in every engine, and reads
 // that fail on demand ([Faults]).
 //
-// Keeps: the package knows no engine. Faults is safe for concurrent use.
+// The package knows no engine. Faults is safe for concurrent use.
 package kvtest

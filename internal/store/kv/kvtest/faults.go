@@ -7,22 +7,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// ErrRead is what a read meets that is to fail.
+// ErrRead is the error of a read that [Faults] makes fail.
 var ErrRead = errors.New("the connection is gone")
 
-// Faults fail reads of the engine that they are in front of. Safe for concurrent use.
+// Faults makes reads of an engine fail. It is safe for concurrent use.
 type Faults struct {
 	reads, fail atomic.Int64
 }
 
-// After has the n-th read from now on fail, counted from 1, and every one behind it; 0: none
-// does.
+// After makes the n-th read from now on fail, counted from 1, and every later read. With n = 0 no
+// read fails.
 func (f *Faults) After(n int64) {
 	f.reads.Store(0)
 	f.fail.Store(n)
 }
 
-// Reads is how many there were since the last call of After.
+// Reads returns the number of reads since the last call of After.
 func (f *Faults) Reads() int64 { return f.reads.Load() }
 
 func (f *Faults) read() error {
@@ -33,7 +33,7 @@ func (f *Faults) read() error {
 	return nil
 }
 
-// On puts the faults in front of a snapshot.
+// On returns a snapshot whose reads fail as After requested.
 func (f *Faults) On(snap kv.Snapshot) kv.Snapshot { return &faulty{Snapshot: snap, faults: f} }
 
 type faulty struct {
@@ -59,7 +59,7 @@ func (s *faulty) Scan(r kv.Range) kv.Cursor {
 	return &faultyCursor{Cursor: s.Snapshot.Scan(r), faults: s.faults}
 }
 
-// faultyCursor stands nowhere after a move that failed.
+// faultyCursor has no position after a move that failed.
 type faultyCursor struct {
 	kv.Cursor
 	faults *Faults

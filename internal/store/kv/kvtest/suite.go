@@ -14,10 +14,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Open makes an empty engine, which it closes at the end of the test.
+// Open opens an empty engine, and closes it at the end of the test.
 type Open func(t *testing.T) kv.KV
 
-// Run holds an engine to the contract.
+// Run tests an engine against the contract of package kv.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, kv.KV){
@@ -32,7 +32,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// Commit stores pairs as the next group, nil = removed, and waits for it.
+// Commit stores pairs as the next group and waits for the result. A nil value removes the key.
 func Commit(tb testing.TB, db kv.KV, pairs map[string][]byte) uint64 {
 	tb.Helper()
 	group := db.Last() + 1
@@ -55,7 +55,7 @@ func Commit(tb testing.TB, db kv.KV, pairs map[string][]byte) uint64 {
 	return group
 }
 
-// Pairs are all that a view shows.
+// Pairs returns all pairs that a view shows, and closes the view.
 func Pairs(tb testing.TB, view kv.View) map[string]string {
 	tb.Helper()
 	defer view.Close()
@@ -97,7 +97,7 @@ func empty(t *testing.T, db kv.KV) {
 	see(t, view, map[string]string{})
 }
 
-// lastCallCounts of several for a key.
+// lastCallCounts checks that of several calls for one key the last one counts.
 func lastCallCounts(t *testing.T, db kv.KV) {
 	t.Helper()
 	Commit(t, db, map[string][]byte{"gone": []byte("1"), "back": []byte("1")})
@@ -117,7 +117,8 @@ func lastCallCounts(t *testing.T, db kv.KV) {
 	see(t, kv.On(db.View(2)), map[string]string{"a": "2", "back": "2"})
 }
 
-// viewsStandStill, and batches are not seen before they are stored.
+// viewsStandStill checks that an open view does not change, and that a batch is not visible before
+// it is stored.
 func viewsStandStill(t *testing.T, db kv.KV) {
 	t.Helper()
 	first := Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
@@ -146,7 +147,7 @@ func viewsStandStill(t *testing.T, db kv.KV) {
 	see(t, kv.On(db.View(2)), map[string]string{"a": "2", "c": "2"})
 }
 
-// heldMoment outlives what comes after it, and that this is let go of.
+// heldMoment checks that a held group stays readable after later groups and after Release.
 func heldMoment(t *testing.T, db kv.KV) {
 	t.Helper()
 	group := Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
@@ -167,7 +168,7 @@ func heldMoment(t *testing.T, db kv.KV) {
 	see(t, kv.On(db.View(db.Last())), map[string]string{"a": "2"})
 }
 
-// counts are those of a scan, where the engine counts: by a prefix, in steps, of one moment.
+// counts checks, if the engine is a [kv.Counter], that its counts equal those of a scan.
 func counts(t *testing.T, db kv.KV) {
 	t.Helper()
 	pairs := map[string][]byte{"b": []byte("1"), "b\xff": []byte("1"), "b\xff\xff": []byte("1"), "c": []byte("1")}
@@ -199,7 +200,7 @@ func counts(t *testing.T, db kv.KV) {
 	}
 }
 
-// counted is a count in steps.
+// counted counts the keys under a prefix in several steps.
 func counted(t *testing.T, view *kv.View, prefix string, most int) (sum int) {
 	t.Helper()
 	for behind, more := []byte(nil), view.Counts(); more; more = behind != nil {
@@ -245,7 +246,8 @@ func groupsAreWhole(t *testing.T, db kv.KV) {
 	readers.Wait()
 }
 
-// since leaves out what was set before, and what was removed since is not there.
+// since checks that Range.Since excludes older pairs, and that keys removed since then are not
+// shown.
 func since(t *testing.T, db kv.KV) {
 	t.Helper()
 	Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1"), "c": []byte("1")})
@@ -265,7 +267,8 @@ func since(t *testing.T, db kv.KV) {
 	}
 }
 
-// valuesAreTheCallers: they may be changed, and are not when others are read.
+// valuesAreTheCallers checks that a caller may change a returned value, and that later reads do not
+// change it.
 func valuesAreTheCallers(t *testing.T, db kv.KV) {
 	t.Helper()
 	large := bytes.Repeat([]byte("large"), 20_000)
@@ -307,7 +310,8 @@ func valuesAreTheCallers(t *testing.T, db kv.KV) {
 	}
 }
 
-// bounds are taken whole: as many keys, as long ones, as many bytes.
+// bounds checks that the engine accepts a group at its limits: the number of keys, the size of a
+// key, and the bytes.
 func bounds(t *testing.T, db kv.KV) {
 	t.Helper()
 	b := db.Bounds()
@@ -331,7 +335,7 @@ func bounds(t *testing.T, db kv.KV) {
 	}
 }
 
-// manyReaders at once, each with a view of its own.
+// manyReaders checks that several goroutines can read at once, each with its own view.
 func manyReaders(t *testing.T, db kv.KV) {
 	t.Helper()
 	want := map[string]string{}
@@ -352,7 +356,7 @@ func manyReaders(t *testing.T, db kv.KV) {
 	wg.Wait()
 }
 
-// manyCursors of one view, in step.
+// manyCursors checks that several cursors of one view can be used alternately.
 func manyCursors(t *testing.T, db kv.KV) {
 	t.Helper()
 	last := Commit(t, db, map[string][]byte{"a1": {}, "a2": {}, "b1": {}, "b2": {}, "c": {}})
@@ -377,7 +381,7 @@ func manyCursors(t *testing.T, db kv.KV) {
 	}
 }
 
-// likeASortedMap: random groups, then every way to go through what there is.
+// likeASortedMap commits random groups and compares all kinds of scans with a model.
 func likeASortedMap(t *testing.T, db kv.KV) {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(7, 7))
@@ -399,7 +403,7 @@ func likeASortedMap(t *testing.T, db kv.KV) {
 	}
 }
 
-// randomKey is short, with the bytes at both ends of what there is.
+// randomKey returns a short key that often contains the lowest and the highest bytes.
 func randomKey(dice *rand.Rand) string {
 	letters := []byte{0, 1, 'a', 'b', 0xFE, 0xFF}
 	key := make([]byte, 1+dice.IntN(3))
@@ -459,7 +463,7 @@ func keysFrom(t *testing.T, view *kv.View, r kv.Range, from string) (out []strin
 	return out
 }
 
-// walked is what a walk over the model finds.
+// walked returns the keys that a scan of the model finds.
 func walked(model map[string]string, r kv.Range, from string) (out []string) {
 	keys := slices.Sorted(maps.Keys(model))
 	if r.Reverse {

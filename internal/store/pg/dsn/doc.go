@@ -2,6 +2,6 @@
 //
 // It owns the decision which parts of an address are shown. Only [URL.Secret] returns the password.
 //
-// Keeps: a [URL] that is printed, marshalled or logged contains no password. No error of this
+// Invariant: a [URL] that is printed, marshalled or logged contains no password. No error of this
 // package contains one.
 package dsn

@@ -11,15 +11,16 @@ import (
 	"strings"
 )
 
-// URL is postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST...]/DATABASE[?OPTION=VALUE...]. The zero
-// value is none.
+// URL is the address of a database:
+// postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST...]/DATABASE[?OPTION=VALUE...]. The zero value
+// means no address.
 type URL struct {
 	// secret returns the text and a password that was separated from it. It is a function, so
 	// that printing the fields of a URL shows only its address.
 	secret func() (text, password string)
 }
 
-// Of returns the URL of any text, valid or not: see [URL.Fault].
+// Of returns the URL of any text. The text may be invalid; see [URL.Fault].
 func Of(text string) URL {
 	if text = strings.TrimSpace(text); text == "" {
 		return URL{}
@@ -27,10 +28,11 @@ func Of(text string) URL {
 	return URL{secret: func() (string, string) { return text, "" }}
 }
 
-// IsZero: there is none.
+// IsZero reports whether the URL is the zero value.
 func (u URL) IsZero() bool { return u.secret == nil }
 
-// Is reports whether a text is meant as an address: one that is not is the name of a directory.
+// Is reports whether a text is meant as the address of a database. Any other text is the name of a
+// directory.
 func Is(text string) bool {
 	scheme, _, ok := strings.Cut(strings.TrimSpace(text), "://")
 	return ok && slices.Contains(schemes, strings.ToLower(scheme))
@@ -38,14 +40,15 @@ func Is(text string) bool {
 
 var schemes = []string{"postgres", "postgresql"}
 
-// Modes are the values of sslmode; the first ones do not see to it that the connection is
-// encrypted.
+// Modes are the valid values of sslmode. With the values in openModes the connection may be
+// unencrypted.
 var (
 	openModes = []string{"disable", "allow", "prefer"}
 	Modes     = append(slices.Clone(openModes), "require", "verify-ca", "verify-full")
 )
 
-// Fault describes the error in the text without quoting it; "" = valid.
+// Fault describes the error in the text without quoting the text. It returns "" if the text is
+// valid.
 func (u URL) Fault() string {
 	const want = "want postgres://USER@HOST[:PORT]/DATABASE[?sslmode=verify-full]"
 	if u.secret == nil {
@@ -54,7 +57,7 @@ func (u URL) Fault() string {
 	p, err := url.Parse(u.text())
 	switch {
 	case err != nil:
-		// The error of the parser has the text.
+		// The error of the parser contains the text, which may contain a password.
 		return "is no URL: " + want + ", with what is special in a password written as %XX"
 	case !slices.Contains(schemes, p.Scheme):
 		return fmt.Sprintf("begins with %q: %s", p.Scheme, want)
@@ -95,13 +98,13 @@ func (u URL) text() string {
 	return text
 }
 
-// WithPassword is the same address with another password.
+// WithPassword returns the same address with another password.
 func (u URL) WithPassword(password string) URL {
 	text := u.text()
 	return URL{secret: func() (string, string) { return text, password }}
 }
 
-// User is the one that it names; "": none.
+// User returns the name of the user in the address, or "" if it has none.
 func (u URL) User() string {
 	p, err := url.Parse(u.text())
 	if err != nil {
@@ -110,7 +113,7 @@ func (u URL) User() string {
 	return p.User.Username()
 }
 
-// HasPassword: there is one in it.
+// HasPassword reports whether the address contains a password.
 func (u URL) HasPassword() bool {
 	p, err := url.Parse(u.Secret())
 	if err != nil {
@@ -120,10 +123,10 @@ func (u URL) HasPassword() bool {
 	return there || p.Query().Get("password") != ""
 }
 
-// secrets are the options whose values are not shown.
+// secrets are the options whose values String hides.
 var secrets = []string{"password", "sslpassword", "passwd", "pwd"}
 
-// String is the address without its passwords, which can be given apart.
+// String returns the address without its passwords.
 func (u URL) String() string {
 	if u.secret == nil {
 		return ""
@@ -145,8 +148,8 @@ func (u URL) String() string {
 	return p.String()
 }
 
-// Open are the hosts that are not on this machine and to which it may be connected without
-// encryption. mode is what PGSSLMODE says, for an address that does not.
+// Open returns the hosts on other machines to which the connection may be unencrypted. mode is the
+// value of PGSSLMODE, which counts if the address has no sslmode.
 func (u URL) Open(mode string) (hosts []string) {
 	p, err := url.Parse(u.text())
 	if err != nil {
@@ -181,10 +184,10 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// GoString is [URL.String], quoted.
+// GoString returns the quoted result of [URL.String].
 func (u URL) GoString() string { return fmt.Sprintf("%q", u.String()) }
 
-// LogValue is [URL.String].
+// LogValue returns the result of [URL.String].
 func (u URL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 // MarshalJSON writes [URL.String].
@@ -196,7 +199,7 @@ func (u URL) MarshalYAML() ([]byte, error) { return json.Marshal(u.String()) }
 // MarshalText writes [URL.String].
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalYAML takes the scalar, quoted or not.
+// UnmarshalYAML reads a scalar, which may be quoted.
 func (u *URL) UnmarshalYAML(raw []byte) error {
 	return u.Set(strings.Trim(strings.TrimSpace(string(raw)), `"'`))
 }
@@ -208,5 +211,5 @@ func (u *URL) Set(text string) error {
 	return nil
 }
 
-// Type names the value in a flag's help.
+// Type returns the name of the value's type in the help of a flag.
 func (*URL) Type() string { return "url" }

@@ -4,7 +4,7 @@
 // It owns the rows of nodes and of namespaces, and the renewal of the leases of the partitions that
 // this process owns. internal/store/pg takes partitions and gives them back.
 //
-// Keeps:
+// Invariants:
 //
 //   - One statement reports that the node lives, renews its leases and reads the current state. It
 //     uses the database's clock alone, and stays one statement however many partitions there are.

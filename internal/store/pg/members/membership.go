@@ -12,25 +12,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
 )
 
-// Config of the rows; Via is required.
+// Config configures a Membership. Pool is required.
 type Config struct {
-	// Pool is the database, with tables that are this program's.
+	// Pool is the database. This program must support its schema.
 	Pool *pg.Pool
-	// RenewedEpochs has the epochs under which this process has partitions: each is that of [pg.Config].
-	// Nil: it never has any.
+	// RenewedEpochs contains the epochs under which this process owns partitions; see RenewedEpoch
+	// in [pg.Config]. If it is nil, this process never owns partitions.
 	RenewedEpochs *Epochs
-	// Lease is how long a node lives without a word, and how long it keeps partitions. Default 3 s,
-	// as that of a store.
+	// Lease is how long a node counts as running after a heartbeat, and how long it keeps its
+	// partitions. Default 3 s, as in a store.
 	Lease time.Duration
-	// Wait bounds what the database is waited for by one call, which may ask twice. Default: a
-	// third of the lease.
+	// Wait limits how long one call waits for the database. A call may send its statement twice.
+	// Default: a third of the lease.
 	Wait time.Duration
 }
 
-// Epochs has, by partition, the epoch under which this process has it; zero: it has not.
+// Epochs contains, for each partition, the epoch under which this process owns it, or zero if it
+// does not own it.
 type Epochs [pg.Partitions]atomic.Uint64
 
-// held are the partitions that it has, and under which epochs.
+// held returns the partitions that this process owns, and their epochs.
 func (e *Epochs) held() (parts []int32, epochs []int64) {
 	parts, epochs = []int32{}, []int64{}
 	for p := range e {
@@ -41,45 +42,47 @@ func (e *Epochs) held() (parts []int32, epochs []int64) {
 	return parts, epochs
 }
 
-// Node is one that lives.
+// Node is a running node of the cluster.
 type Node struct {
-	// ID is new with every process; Address is where its peers reach it, Key what it shows them.
+	// ID is new for every process. Address is where its peers reach it, Key is how they recognize
+	// it.
 	ID, Address string
 	Key         [32]byte
 	// Leaving means that the node hands over its partitions and takes over none.
 	Leaving bool
-	// Speaks is the newest format that it keeps a partition in.
+	// Speaks is the newest format in which the node can keep a partition.
 	Speaks uint32
-	// Parts has bit p set if it would take partition p.
+	// Parts has the bit p set if the node would take partition p.
 	Parts uint64
 	// New means that the node's last heartbeat came less than a lease after its first. The
 	// database computes it.
 	New bool
 }
 
-// Partition is a partition.
+// Partition describes a partition.
 type Partition struct {
 	ID int32
-	// Owner is the node with a valid lease on the partition; the zero value: none. An owner
-	// that is not a node of the cluster is missing from the nodes, and has no key.
+	// Owner is the node with a valid lease on the partition. It is the zero value if there is none.
+	// An owner that is not a node of the cluster is missing from the nodes and has no key.
 	Owner Node
-	// Lease is what is left of the owner's, at least, from the moment of the call.
+	// Lease is the minimum time until the owner's lease ends, counted from the call.
 	Lease time.Duration
-	// Format is the one that it is kept in.
+	// Format is the format of the partition.
 	Format uint32
 	// NonEmpty means that the partition has rows.
 	NonEmpty bool
 }
 
-// View is what there is at one moment.
+// View is the state of the cluster at one moment.
 type View struct {
-	// Nodes are those that live, in the order in which they came.
+	// Nodes are the running nodes, in the order in which they joined.
 	Nodes []Node
-	// Parts are all that there are, by number.
+	// Parts are all partitions, in the order of their numbers.
 	Parts []Partition
 }
 
-// Membership are those of a cluster. Safe for concurrent use.
+// Membership reads and writes the rows of nodes and namespaces of a cluster. It is safe for
+// concurrent use.
 type Membership struct {
 	cfg  Config
 	text statements
@@ -102,8 +105,9 @@ func Open(cfg Config) *Membership {
 	return &Membership{cfg: cfg, text: text, conn: cfg.Pool.SerialConn()}
 }
 
-// Heartbeat says that a node lives, renews the leases of the partitions that this process has, and
-// tells what there is. Errors: *[preflight.Error]. After one it may have been said, or not.
+// Heartbeat reports that a node is running, renews the leases of the partitions that this process
+// owns, and returns the state of the cluster. Errors: *[preflight.Error]. After an error the
+// heartbeat may have been stored or not.
 func (r *Membership) Heartbeat(ctx context.Context, me Node) (v View, err error) {
 	parts, epochs := r.cfg.RenewedEpochs.held()
 	err = r.exec(ctx, r.conn, r.cfg.Wait, func(conn *pgx.Conn) error {
@@ -119,10 +123,10 @@ func (r *Membership) Heartbeat(ctx context.Context, me Node) (v View, err error)
 	return v, err
 }
 
-// locked is how long a lock is waited for by what is waited for so long.
+// locked returns the lock timeout for a statement whose total wait is wait.
 func locked(wait time.Duration) string { return fmt.Sprintf("%dms", max(1, wait.Milliseconds()/2)) }
 
-// read reads the nodes, then the partitions.
+// read decodes the nodes and then the partitions.
 func read(rows pgx.Rows) (v View, err error) {
 	defer rows.Close()
 	for rows.Next() {
@@ -147,7 +151,7 @@ func read(rows pgx.Rows) (v View, err error) {
 	return v, rows.Err()
 }
 
-// Deregister takes the row of a node away. Errors: *[preflight.Error].
+// Deregister removes the row of a node. Errors: *[preflight.Error].
 func (r *Membership) Deregister(ctx context.Context, me Node) error {
 	return r.exec(ctx, r.conn, r.cfg.Wait, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, r.text.deregister, pgx.QueryExecModeExec, me.ID)
@@ -163,5 +167,5 @@ func (r *Membership) exec(ctx context.Context, talk *pg.SerialConn, wait time.Du
 	return preflight.Classify(r.cfg.Pool.URL().String(), talk.DoRetry(wait, speak))
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (r *Membership) Close() { r.conn.Close() }

@@ -13,12 +13,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg"
 )
 
-// first is the default namespace: the only one whose partition follows from its name.
+// first is the default namespace. It is the only one whose partition follows from its name.
 const first = "default"
 
-// Assign says in which partitions namespaces are, of which some are placed already: the default one
-// in partition 0, as those that its store has; each other one where there are fewest, in the lowest
-// of these, but never in 0. A name twice is one.
+// Assign returns the partitions of namespaces. A namespace that is already placed keeps its
+// partition. The default namespace, and every namespace that the store of partition 0 contains, is
+// placed in partition 0. Every other namespace is placed in the partition other than 0 that has the
+// fewest namespaces; of several such partitions, in the one with the lowest number. A repeated name
+// counts once.
 func Assign(placed map[string]int32, names []string, stored func(name string) bool) map[string]int32 {
 	var counts [pg.Partitions]int
 	for _, p := range placed {
@@ -41,7 +43,7 @@ func Assign(placed map[string]int32, names []string, stored func(name string) bo
 	return at
 }
 
-// fewest is the partition besides 0 that has the fewest.
+// fewest returns the partition other than 0 that has the fewest namespaces.
 func fewest(counts [pg.Partitions]int) int32 {
 	best := 1
 	for p := range counts {
@@ -52,13 +54,14 @@ func fewest(counts [pg.Partitions]int) int32 {
 	return int32(best)
 }
 
-// placementTimeout bounds one try of the placement of namespaces, which other nodes may be at as well: they
-// start together.
+// placementTimeout limits one attempt to place namespaces. Other nodes may be placing them as well,
+// because nodes often start at the same time.
 const placementTimeout = 10 * time.Second
 
-// Place says in which partition each namespace is; one that is in none yet is given one, for ever.
-// key is the one under which the store of partition 0 has a namespace that a sidecar alone kept
-// there. The partitions are there afterwards. Errors: *[assure.Error]. After one it may be done.
+// Place returns the partition of each namespace. A namespace without a partition gets one, for
+// ever. key returns the key under which the store of partition 0 has a namespace, if a sidecar
+// without a cluster has stored it there. Place creates the partitions if necessary. Errors:
+// *[preflight.Error]. After an error the namespaces may be placed or not.
 func (r *Membership) Place(ctx context.Context, names []string, key func(name string) []byte) (at map[string]int32, err error) {
 	talk := r.cfg.Pool.SerialConn() // beats do not wait for it
 	defer talk.Close()
@@ -82,7 +85,7 @@ func (r *Membership) Placed(ctx context.Context) (at map[string]int32, err error
 	return at, err
 }
 
-// placement is a transaction. After an error its connection is of no use.
+// placement is one transaction. After an error its connection must not be used again.
 type placement struct {
 	text statements
 	conn *pgx.Conn
@@ -117,7 +120,7 @@ func (p placement) do(text string, args ...any) error {
 	return err
 }
 
-// placed are all that have their place.
+// placed returns the partitions of all namespaces that have one.
 func (p placement) placed() (map[string]int32, error) {
 	placed := make(map[string]int32)
 	rows, err := p.conn.Query(context.Background(), p.text.placed, pgx.QueryExecModeExec)
@@ -136,7 +139,7 @@ func (p placement) placed() (map[string]int32, error) {
 	return placed, err
 }
 
-// stored are those that the store of partition 0 has.
+// stored returns which of the namespaces the store of partition 0 contains.
 func (p placement) stored(names []string, key func(name string) []byte) (map[string]bool, error) {
 	keys := make([][]byte, len(names))
 	for i, name := range names {
@@ -155,7 +158,7 @@ func (p placement) stored(names []string, key func(name string) []byte) (map[str
 	return stored, err
 }
 
-// keep makes the partitions, writes the places down and commits.
+// keep creates the partitions, stores the places of the namespaces, and commits.
 func (p placement) keep(at map[string]int32) error {
 	names := slices.Sorted(maps.Keys(at))
 	parts := make([]int32, len(names))

@@ -11,10 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Reason says why a database cannot be used.
+// Reason is the reason why a database cannot be used.
 type Reason string
 
-// The reasons.
+// The reasons of an [Error].
 const (
 	Unreachable  Reason = "DATABASE_UNREACHABLE"
 	NoPassword   Reason = "DATABASE_PASSWORD_REFUSED"
@@ -31,36 +31,37 @@ const (
 	FormatNewer  Reason = "FORMAT_NEWER"
 	FormatOlder  Reason = "FORMAT_OLDER"
 	SchemaOther  Reason = "SCHEMA_OF_SOMETHING_ELSE"
-	// SchemaReserved: its name is a reserved word of SQL.
+	// SchemaReserved means that the name of the schema is a reserved word of SQL.
 	SchemaReserved Reason = "SCHEMA_RESERVED"
 	SchemaOwned    Reason = "SCHEMA_OWNED"
-	// SchemaShared: its namespaces are in several partitions, which a sidecar alone does not serve.
+	// SchemaShared means that the namespaces of the schema are in several partitions, which a
+	// sidecar without a cluster does not serve.
 	SchemaShared Reason = "SCHEMA_SHARED"
 	SchemaNone   Reason = "SCHEMA_EMPTY"
 	SchemaOpened Reason = "DATABASE_ERROR"
 )
 
-// Error is why a database cannot be used, in one line that says what to do.
+// Error means that a database cannot be used. Its text is one line that says what to do.
 type Error struct {
 	Reason Reason
-	// Where names the database, without a password.
+	// Where is the address of the database without a password.
 	Where   string
 	Message string
 	Err     error
 }
 
-// Error begins with the reason.
+// Error returns a text that begins with the reason.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %s", e.Reason, e.Where, e.Message) }
 
-// Unwrap is what the database or the network said.
+// Unwrap returns the error of the database or of the network.
 func (e *Error) Unwrap() error { return e.Err }
 
-// answers are what a server says at a connection, by its code.
+// answers maps the SQLSTATE of a server's answer to a reason.
 var answers = map[string]Reason{
 	"28P01": NoPassword, "28000": NoPassword, "3D000": NoDatabase, "42501": NoRight, "25006": ReadOnly, "53300": NoPlace,
 }
 
-// what to do, besides what the server said.
+// The advice for each reason, which is added to the server's message.
 var todo = map[Reason]string{
 	NoPassword: "give the password in the URL, --store-password-file, PGPASSWORD or PGPASSFILE, and let the user in by pg_hba.conf",
 	NoDatabase: "make it (CREATE DATABASE), the tables are made by the sidecar",
@@ -69,7 +70,7 @@ var todo = map[Reason]string{
 	ReadOnly:   "name the primary, or all servers with target_session_attrs=read-write in the URL",
 }
 
-// Classify gives an error of connections and statements its reason.
+// Classify turns an error of a connection or a statement into an [Error] with a reason.
 func Classify(where string, err error) error {
 	if err == nil {
 		return nil
@@ -103,7 +104,8 @@ func untrusted(err error) bool {
 		strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "refused TLS")
 }
 
-// reasonOf is the innermost error: those around it name hosts and users at length.
+// reasonOf returns the text of the innermost error, because the outer ones repeat hosts and users
+// at length.
 func reasonOf(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return oneLine(op.Error())

@@ -12,42 +12,45 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Server is what a database says of itself.
+// Server describes a database server.
 type Server struct {
-	// Version is PostgreSQL's, 150004 for 15.4.
+	// Version is the version of PostgreSQL, for example 150004 for 15.4.
 	Version int
-	// Fsync, FullPages and Commit are the settings of those names, Standbys is
-	// synchronous_standby_names.
+	// Fsync, FullPages and Commit are the settings fsync, full_page_writes and synchronous_commit.
+	// Standbys is the setting synchronous_standby_names.
 	Fsync, FullPages, Commit, Standbys string
-	// Following are the synchronous standbys that stream now; Hidden: the user may not see.
+	// Following is the number of synchronous standbys that are streaming now. Hidden means that the
+	// user is not allowed to see them.
 	Following int
 	Hidden    bool
-	// Recovering: it is a standby, to be read only.
+	// Recovering means that the server is a standby, which can only be read.
 	Recovering bool
-	// Ahead is how far its clock is before this machine's.
+	// Ahead is how far the server's clock is ahead of this machine's clock.
 	Ahead time.Duration
-	// Schema is what there is of the schema that was asked for.
+	// Schema describes the schema that the caller named.
 	Schema Schema
 }
 
-// Schema is what there is under a name.
+// Schema describes the contents of a schema.
 type Schema struct {
-	// Reserved: the name is a word that statements cannot have in this place.
+	// Reserved means that the name of the schema is a reserved word, which statements cannot use as
+	// a name.
 	Reserved bool
-	// Tables are all tables.
+	// Tables is the number of all tables in the schema.
 	Tables int
-	// Versions: there is the table of versions that a store makes first. Part: there is the one
-	// of partitions, which comes with all others.
+	// Versions means that the table of versions exists, which a store creates first. Part means
+	// that the table of partitions exists, which is created together with all other tables.
 	Versions, Part bool
 }
 
-// foreign: it is no store's, not even one's that was killed while it was made.
+// foreign reports whether the schema belongs to something other than a store. A store whose
+// creation was interrupted is not foreign.
 func (s Schema) foreign() bool {
 	return s.Tables > 0 && !(s.Versions && (s.Part || s.Tables == 1))
 }
 
-// asking bounds all questions, waiting the time in which a server may still start; it is asked
-// again after a pause.
+// asking limits the time of all queries. waiting is how long a server may still be starting; the
+// queries are repeated after a pause until then.
 const (
 	asking  = 10 * time.Second
 	waiting = 10 * time.Second
@@ -65,11 +68,12 @@ const questions = `SELECT current_setting('server_version_num')::int, current_se
 		WHERE n.nspname = $1 AND c.relname = 'part' AND a.attname = 'commit_no'),
 	EXISTS (SELECT 1 FROM pg_catalog.pg_get_keywords() WHERE word = $1 AND catcode IN ('R', 'T'))`
 
-// Look asks a server; url has the password, where names it without. Errors: *[Error].
+// Look queries a server. url contains the password. where is the same address without it, for errors.
+// Errors: *[Error].
 func Look(ctx context.Context, url, where, schema string) (Server, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		// The error of the parser may have the URL.
+		// The error of the parser may contain the URL, which may contain a password.
 		return Server{}, &Error{Reason: SchemaOpened, Where: where, Message: "one of the parameters of the URL is wrong, or a file that it names cannot be read" + fileOf(err)}
 	}
 	// This mode works with every pooler and proxy in front of the server.
@@ -88,7 +92,7 @@ func Look(ctx context.Context, url, where, schema string) (Server, error) {
 	}
 }
 
-// fileOf names the file that an error is about.
+// fileOf returns the name of the file that an error is about, or "" if it is about no file.
 func fileOf(err error) string {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return ": " + file.Error()
@@ -108,7 +112,7 @@ func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, er
 	var now time.Time
 	err = conn.QueryRow(ctx, questions, schema).Scan(&s.Version, &s.Fsync, &s.FullPages, &s.Commit, &s.Standbys, &s.Recovering, &now, &s.Following, &s.Hidden,
 		&s.Schema.Tables, &s.Schema.Versions, &s.Schema.Part, &s.Schema.Reserved)
-	// The answer was made somewhere between the question and its end.
+	// The server read its clock at some moment between the query and its answer.
 	switch end := time.Now(); {
 	case now.After(end):
 		s.Ahead = now.Sub(end)
@@ -118,18 +122,19 @@ func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, er
 	return s, err
 }
 
-// Oldest is the first version that is supported.
+// Oldest is the oldest major version of PostgreSQL that is supported.
 const Oldest = 15
 
-// MaxAhead is the clock difference above which a warning is given.
+// MaxAhead is the difference of clocks above which Judge returns a warning.
 const MaxAhead = 5 * time.Second
 
-// Wanted is what a store is entrusted under.
+// Wanted describes what the caller requires of the server.
 type Wanted struct {
 	// Lossy accepts a database that may lose commits in a failover. Sync requires a synchronous
 	// standby that is connected, even with Lossy.
 	Lossy, Sync bool
-	// Served: the store is served there, not only looked at. Make: one is made there.
+	// Served means that the store is served from the database, and not only read. Make means that
+	// a new store is created in it.
 	Served, Make bool
 }
 
@@ -182,7 +187,7 @@ func apart(d time.Duration) string {
 	return (-d).Round(time.Second).String() + " behind"
 }
 
-// losses are the ways in which it loses what it acknowledged.
+// losses describes the ways in which the server can lose acknowledged commits.
 func (s *Server) losses() (lines []string) {
 	if s.Fsync != "on" {
 		lines = append(lines, "fsync is "+s.Fsync+": a crash of its machine loses or damages everything")
@@ -201,7 +206,8 @@ func (s *Server) losses() (lines []string) {
 	return lines
 }
 
-// notSynced says why no synchronous standby has what is acknowledged; "": one has.
+// notSynced returns the reason why no synchronous standby has the acknowledged commits, or "" if one
+// has them.
 func (s *Server) notSynced() string {
 	if losses := s.losses(); len(losses) > 0 {
 		return strings.Join(losses, "; ")

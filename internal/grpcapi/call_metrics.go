@@ -15,42 +15,41 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CallCounts counts answers that changed no state. Both methods are called often and must not wait.
+// CallCounts counts answers that changed no state. Its methods are called often and must not block.
 type CallCounts interface {
-	// Refused is called for a refused call: the method without gRPC's first slash, or "http"
-	// for a request that reached none, and the reason, or the name of the status where there is
-	// none. Neither is a text from the caller.
+	// Refused is called for a refused call. method is the gRPC method without its first slash, or
+	// "http" for an HTTP request that reached no method. reason is the error's reason, or the name of
+	// its status. Neither is a text from the caller.
 	Refused(method, reason string)
-	// Ignored is called for an ignored answer to a step, with its disposition.
+	// Ignored is called for an answer to a step that was ignored, with its disposition.
 	Ignored(disposition string)
 }
 
-// Limits of lines about refused calls and ignored answers, for all callers together: a burst,
-// and a rate per second. The next line counts the omitted ones.
+// Limits of log lines about refused calls and ignored answers, for all callers together: a burst, and a
+// rate per second. The next line says how many lines were omitted.
 const (
 	logBurst = 20
 	logEvery = time.Second
 )
 
-// methodHTTP stands for requests over HTTP that were refused before they had a method.
+// methodHTTP is the method name of HTTP requests that were refused before they had a method.
 const methodHTTP = "http"
 
-// callMetrics counts and logs, both bounded: neither grows with what callers send.
+// callMetrics counts and logs refused calls and ignored answers. The log lines are limited.
 type callMetrics struct {
-	counts CallCounts // nil = nobody counts
+	counts CallCounts // nil means no counts
 	log    *slog.Logger
-	// Lines bounds how many are logged.
+	// Lines limits the log lines.
 	Lines *rate.Limiter
 	left  atomic.Int64
 }
 
-// newCallMetrics logs to log, and tells counts, which may be nil.
+// newCallMetrics returns metrics that log to log and count in counts, which may be nil.
 func newCallMetrics(counts CallCounts, log *slog.Logger) *callMetrics {
 	return &callMetrics{counts: counts, log: log, Lines: rate.NewLimiter(rate.Every(logEvery), logBurst)}
 }
 
-// Refused takes note of a status that ends a call. Calls that their caller gave up
-// are none.
+// Refused counts and logs a status that ends a call. It ignores calls that their caller has cancelled.
 func (t *callMetrics) Refused(ctx context.Context, method string, st *status.Status) {
 	if st.Code() == codes.OK || st.Code() == codes.Canceled {
 		return
@@ -67,8 +66,8 @@ func (t *callMetrics) Refused(ctx context.Context, method string, st *status.Sta
 	t.line(ctx, level, "call refused", "method", method, "reason", reason)
 }
 
-// Ignored takes note of what became of an answer to a step. That one is repeated is
-// how workers are meant to behave.
+// Ignored counts and logs an ignored answer to a step. A repeated answer is logged at a lower level,
+// because workers are expected to repeat answers.
 func (t *callMetrics) Ignored(ctx context.Context, d machine.Disposition) {
 	var word string
 	level := slog.LevelInfo
@@ -107,7 +106,7 @@ func (t *callMetrics) line(ctx context.Context, level slog.Level, msg string, ar
 	log.Log(ctx, level, msg, args...)
 }
 
-// statusReason is the reason that a status names, else the name of its code.
+// statusReason returns the reason of a status, or the name of its code if it has no reason.
 func statusReason(st *status.Status) string {
 	for _, detail := range st.Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() != "" {

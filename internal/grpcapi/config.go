@@ -17,107 +17,104 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// Config is everything a [Server] is built from.
+// Config configures a [Server].
 type Config struct {
 	// Runtime is the engine with its services. Set either Runtime or Router.
 	Runtime *services.Runtime
-	// Router takes calls to the partition that executes them, perhaps in another process, see
+	// Router makes calls at the partition that executes them, perhaps in another process, see
 	// [Server.Services]. Store and Deliveries then belong to the partition, and Spaces are the
 	// existing namespaces.
 	Router Router
 	Spaces validate.Namespaces
 	// Quotas limits the use of this server by callers. Default: the quotas of Runtime, if any.
 	Quotas *quota.Limits
-	// Store serves the calls about the whole store; nil = they are refused.
+	// Store executes the calls about the whole store. If it is nil, they are refused.
 	Store StoreBackend
-	// Failed is closed when the store can no longer commit: the server then
-	// reports NOT_SERVING. nil = never.
+	// Failed is closed when the store can no longer commit. The server then reports NOT_SERVING. nil
+	// means that it never fails.
 	Failed <-chan struct{}
-	// Log receives faults, and at debug level every call; never a payload, a
-	// token or an artifact. Default: discarded.
+	// Log receives errors, and every call at debug level, but never a payload, a token or an
+	// artifact. Default: discarded.
 	Log *slog.Logger
 
-	// Audit gets a line for each call that changes state or is refused; nil = no audit. The
-	// caller of New keeps its ownership.
+	// Audit receives a line for each call that changes state or is refused. nil means no audit. The
+	// caller of New must close it.
 	Audit *audit.Log
-	// Counts is called for refused calls and ignored answers; nil = no counts.
+	// Counts is called for refused calls and ignored answers. nil means no counts.
 	Counts CallCounts
 
-	// Listen is HOST:PORT of the gRPC port; "" = none. Port 0 takes a free one.
-	// Where callers show neither tokens nor certificates an empty HOST is loopback
-	// and any other address than loopback is refused.
+	// Listen is HOST:PORT of the gRPC port; "" means no port. Port 0 means any free port. If callers
+	// show neither tokens nor certificates, an empty HOST means loopback, and an address other than
+	// loopback is refused.
 	Listen string
-	// Socket is the path of a Unix socket that serves the same, mode 0600; ""
-	// = none. It is never encrypted; tokens are asked for on it as well.
+	// Socket is the path of a Unix socket that serves the same, mode 0600; "" means no socket. It is
+	// never encrypted. Tokens are required on it as on the port.
 	Socket string
-	// HTTP is HOST:PORT of the JSON gateway, under the rules of Listen; "" = off.
+	// HTTP is HOST:PORT of the JSON gateway, with the rules of Listen; "" means no gateway.
 	HTTP string
-	// Metrics is HOST:PORT of a listener for MetricsPage at /metrics, under the rules
-	// of Listen; "" = off.
+	// Metrics is HOST:PORT of a listener that serves MetricsPage at /metrics, with the rules of
+	// Listen; "" means no listener.
 	Metrics     string
 	MetricsPage http.Handler
-	// HTTPHosts are values of the Host header that the gateway takes besides
-	// loopback names, with or without port.
+	// HTTPHosts are the values of the Host header that the gateway accepts besides loopback names,
+	// with or without a port.
 	HTTPHosts []string
-	// HTTPOrigins are web origins (scheme://host[:port]) that may call the
-	// gateway besides its own pages. A request that carries another Origin is
-	// refused.
+	// HTTPOrigins are the web origins (scheme://host[:port]) that may call the gateway besides its
+	// own pages. A request with another Origin is refused.
 	HTTPOrigins []string
-	// Page is served by the gateway at PagePath and below; nil = none.
+	// Page is served by the gateway at PagePath and below; nil means no page.
 	Page     http.Handler
 	PagePath string
 
-	// Links is what decision links are made with, and LinkKeys are their keys: the first signs, all
+	// Links configures decision links, and LinkKeys are their keys: the first one signs, all of them
 	// verify. Without keys there are no links.
 	Links    LinkConfig
 	LinkKeys decisionlink.Keys
 
-	// Own is a secret of this process, at least 16 bytes. A caller with it is the sidecar
-	// itself; "" = the sidecar makes no calls of its own.
+	// Own is a secret of this process, at least 16 bytes. A caller with it is the sidecar itself. ""
+	// means that the sidecar does not call itself.
 	Own string
 
-	// Deliveries sends to webhooks and other receivers; nil = no deliveries.
+	// Deliveries sends to webhooks and other receivers; nil means no deliveries.
 	Deliveries Deliveries
-	// Plugin makes the service of another package on this server; nil = none. It is
-	// called once, before anything is bound or served.
+	// Plugin returns the service of another package for this server; nil means no plugin. It is
+	// called once, before an address is bound.
 	Plugin func(*Server) (Plugin, error)
 
 	// InsecureBind permits an address other than loopback without tokens or certificates.
 	InsecureBind bool
-	// TLSCert and TLSKey are PEM files; both or neither.
+	// TLSCert and TLSKey are PEM files. Set both or neither.
 	TLSCert, TLSKey string
-	// TLSClientCA is a PEM file; set, callers must show a certificate signed by it.
-	// Without tokens the certificate's name is the caller's.
+	// TLSClientCA is a PEM file. If it is set, callers must show a certificate that it signed. If
+	// there are no tokens, the certificate identifies the caller.
 	TLSClientCA string
-	// Certificates are the rights of the holders of certificates ([ReadCertificates]). A holder
-	// that is not in it has none.
+	// Certificates are the rights of the holders of certificates ([auth.ReadCertificates]). A holder
+	// that is not listed has no rights.
 	Certificates []auth.Certificate
 	// Issuers are the trusted issuers of bearer tokens ([oidc.Read]).
 	Issuers []oidc.Issuer
-	// Tokens are the bearer tokens ([ReadTokens]). Without them and Issuers and without
-	// TLSClientCA there is no authentication: everyone is "anonymous" with every scope
-	// but admin.
+	// Tokens are the bearer tokens ([auth.ReadTokens]). Without Tokens, Issuers and TLSClientCA there
+	// is no authentication: every caller is "anonymous" with every scope except admin.
 	Tokens []auth.Token
 
-	// MaxMessageBytes bounds one received message. Default [DefaultMessageBytes].
+	// MaxMessageBytes limits one received message. Default [DefaultMessageBytes].
 	MaxMessageBytes int
-	// RequestsPerSecond bounds the calls of one principal; 0 = no bound. A burst
-	// of one second's calls, at least 1, is let through.
+	// RequestsPerSecond limits the calls of one principal; 0 means no limit. A burst of one second's
+	// calls, at least 1, is accepted.
 	RequestsPerSecond float64
-	// MaxStreams bounds the streams and waits that are open at once. Default
-	// [DefaultStreams].
+	// MaxStreams limits the streams and waits that are open at once. Default [DefaultStreams].
 	MaxStreams int
 	// Channelz serves grpc.channelz.v1 to principals with the scope admin.
 	Channelz bool
 }
 
-// Bounds of the settings above. The defaults are those of `pawl serve`.
+// Defaults and maxima of the settings above. The defaults are those of `pawl serve`.
 const (
 	DefaultMessageBytes = 4 << 20
 	DefaultStreams      = 20_000
 	maxMessageBytesCap  = 64 << 20
-	// sendMessageBytes bounds one sent message: a turn with a conversation of
-	// 4 MiB, its prompt and 1 MiB of artifacts fits.
+	// sendMessageBytes limits one sent message. A turn with a conversation of 4 MiB, its prompt and
+	// 1 MiB of artifacts fits.
 	sendMessageBytes = 64 << 20
 )
 
@@ -171,15 +168,15 @@ func (c Config) protected() bool {
 	return c.TLSClientCA != "" || len(c.Tokens) > 0 || len(c.Issuers) > 0
 }
 
-// open reports whether an address other than loopback may be bound.
+// open reports whether the server may bind an address other than loopback.
 func (c Config) open() bool { return c.protected() || c.InsecureBind }
 
-// callStreams are the calls of one connection that may be under way besides the
-// streams and waits, which have a bound of their own for all connections together.
+// callStreams limits the running calls of one connection, not counting streams and waits, which have a
+// limit of their own for all connections together.
 const callStreams = 4096
 
-// connectionStreams bounds what one connection has open at once; further calls of it
-// wait at the client. Without it a connection could have handlers without end.
+// connectionStreams is the number of calls that one connection may have open at once. Further calls wait
+// at the client. Without the limit one connection could start any number of handlers.
 func (c Config) connectionStreams() uint32 {
 	return uint32(min(int64(c.MaxStreams)+callStreams, math.MaxUint32))
 }

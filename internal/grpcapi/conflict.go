@@ -12,18 +12,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxConflictRecordBytes bounds the record that travels with an error, in a trailer.
+// maxConflictRecordBytes limits the record that is sent with an error, in a trailer.
 const maxConflictRecordBytes = 2048
 
-// expecting is a request that may say which record it expects to be the newest.
+// expecting is a request that may name the record that it expects to be the newest one.
 type expecting interface {
 	convert.RunRequest
 	GetExpectedSeq() uint64
 }
 
-// withConflictRecord adds to the refusal of a stale expected_seq the record that won,
-// without the artifacts that it wrote, so that the loser of a race knows what to
-// judge next. The refusal stands by itself where the record cannot be had.
+// withConflictRecord adds the newest record to the error of a request whose expected_seq is out of date,
+// without the artifacts of that record. So a caller that lost a race learns what happened. If the record
+// cannot be read, the error is returned unchanged.
 func (s *runService) withConflictRecord(ctx context.Context, in any, err error) error {
 	said, ok := in.(expecting)
 	if !ok {

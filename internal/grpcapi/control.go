@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 )
 
-// controlService is pawl.v1.ControlService. Its calls that change a run go the way of
-// those of RunService, see [handleUnary].
+// controlService is pawl.v1.ControlService. Its calls that change a run use [handleUnary], like those of
+// RunService.
 type controlService struct {
 	pawlv1.UnimplementedControlServiceServer
 	server    *Server
@@ -52,7 +52,7 @@ func (s *controlService) ListLimits(context.Context, *pawlv1.ListLimitsRequest) 
 	return convert.LimitsToProto(s.runs.admission.Limits(), s.runs.admission.Figures()), nil
 }
 
-// listPage is how many rows a page of a list has that names no size.
+// listPage is the default number of rows in a page of a list.
 const listPage = 100
 
 // ListBudgets implements pawl.v1.ControlService.

@@ -11,18 +11,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/decisionlink"
 )
 
-// Rights are the tokens, certificates and keys that may change while a server serves.
+// Rights are the tokens, certificates and keys that may be replaced while a server serves.
 type Rights struct {
-	// Tokens and Certificates are as in [Config]. Its PEM files are read again.
+	// Tokens and Certificates are as in [Config]. The PEM files of the config are read again.
 	Tokens       []auth.Token
 	Certificates []auth.Certificate
-	// Issuers are those of [Config]; their files of keys are read again.
+	// Issuers are as in [Config]. Their files of keys are read again.
 	Issuers []oidc.Issuer
-	// LinkKeys are those of [Config].
+	// LinkKeys are as in [Config].
 	LinkKeys decisionlink.Keys
 }
 
-// rights is a checked [Rights] with the keys that were read with it.
+// rights are checked [Rights], with the TLS keys that were read together with them.
 type rights struct {
 	keys         *auth.Keys
 	tokens       *auth.TokenSet
@@ -30,13 +30,13 @@ type rights struct {
 	issuers      *oidc.Set
 }
 
-// state is what the door goes by.
+// state returns the part of the rights that the authenticator needs.
 func (r *rights) state() auth.AuthState {
 	return auth.AuthState{Tokens: r.tokens, Certificates: r.certificates, Issuers: r.issuers}
 }
 
-// readRights reads the PEM files and reports all faults at once. lost is called when an
-// issuer's key is gone. Keys of the same issuers are taken over from old.
+// readRights reads the PEM files and reports all faults at once. lost is called when an issuer no longer
+// publishes a key. The keys of the same issuers are copied from old.
 func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 	keys, keyErr := auth.KeyFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}.Read()
 	tokens, tokenErr := auth.NewTokenSet(cfg.Tokens)
@@ -49,7 +49,7 @@ func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 	return rights{keys, tokens, certificates, issuers}, errors.Join(keyErr, tokenErr, certErr, issuerErr, unserved(cfg), clashing(cfg, issuers))
 }
 
-// clashing names tokens whose principals could be confused with an issuer's.
+// clashing returns an error that names tokens whose principals could be confused with an issuer's.
 func clashing(cfg Config, issuers *oidc.Set) error {
 	var faults []error
 	for _, t := range cfg.Tokens {
@@ -60,7 +60,7 @@ func clashing(cfg Config, issuers *oidc.Set) error {
 	return errors.Join(faults...)
 }
 
-// unserved names the lines of rights that hold in a namespace which is not served.
+// unserved returns an error that names lines of rights with a namespace that is not served.
 func unserved(cfg Config) error {
 	served := cfg.Spaces.WithDefault().Names()
 	if cfg.Runtime != nil {
@@ -83,10 +83,10 @@ func unserved(cfg Config) error {
 	return errors.Join(faults...)
 }
 
-// SetRights replaces the tokens and the certificates of a serving server: all of them, or none
-// on an error. New connections use the new keys; running calls finish; streams of principals
-// that lost rights end. It refuses to turn authentication by tokens on or off, because the
-// permitted addresses depend on it.
+// SetRights replaces the tokens and the certificates of a serving server: all of them, or none on an
+// error. New connections use the new keys. Running calls finish, but streams of principals that lost
+// rights end. SetRights refuses to turn authentication by tokens on or off, because the permitted addresses
+// depend on it.
 func (s *Server) SetRights(r Rights) error {
 	set, err := s.ReadyRights(r)
 	if err == nil {
@@ -95,7 +95,8 @@ func (s *Server) SetRights(r Rights) error {
 	return err
 }
 
-// ReadyRights is SetRights in two steps: what can go wrong has not, and set does it.
+// ReadyRights is SetRights in two steps. It makes all checks; then set, which cannot fail, replaces the
+// rights.
 func (s *Server) ReadyRights(r Rights) (set func(), err error) {
 	cfg := s.cfg
 	cfg.Tokens, cfg.Certificates, cfg.Issuers = r.Tokens, r.Certificates, r.Issuers
@@ -119,7 +120,7 @@ func (s *Server) ReadyRights(r Rights) (set func(), err error) {
 	}, nil
 }
 
-// renew is called when an issuer's keys are gone, perhaps before the first call.
+// renew is called when an issuer no longer publishes a key, perhaps before the server is complete.
 func (s *Server) renew() {
 	if s.auth != nil {
 		s.auth.Renew()

@@ -19,17 +19,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// LinkConfig is what decision links are made with; the zero value makes none.
+// LinkConfig configures decision links. The zero value means that there are none.
 type LinkConfig struct {
 	// URL is the public base URL of the gateway.
 	URL string
-	// Expiry is how long a link holds; 0 = no time limit.
+	// Expiry is how long a link is valid; 0 means no time limit.
 	Expiry time.Duration
 	// Now is the clock of the links' expiry. Default time.Now.
 	Now func() time.Time
 }
 
-// newSigner returns what makes links; nil = there are none.
+// newSigner returns the signer of decision links, or nil if there are no links.
 func newSigner(c Config) *decisionlink.Signer {
 	if c.Links.URL == "" || len(c.LinkKeys) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func newSigner(c Config) *decisionlink.Signer {
 	return decisionlink.NewSigner(c.Links.URL, c.Links.Expiry, c.LinkKeys, now)
 }
 
-// linkHandler serves decision links over HTTP; nil = there are none.
+// linkHandler returns the HTTP handler of decision links, or nil if there are no links.
 func (s *Server) linkHandler(conn grpc.ClientConnInterface) http.Handler {
 	if s.links == nil {
 		return nil
@@ -63,20 +63,21 @@ func (s *Server) linkHandler(conn grpc.ClientConnInterface) http.Handler {
 	}
 }
 
-// refusedLink takes note of a link that led to no call.
+// refusedLink counts and logs a request with a link that is not authentic.
 func (s *Server) refusedLink(r *http.Request, err error) {
 	s.refused(auth.WithPeer(r.Context(), r.RemoteAddr), methodHTTP, nil, err)
 }
 
-// linkMaker makes the links of one person for calls of one namespace.
+// linkMaker makes the links of one person for held calls of one namespace.
 type linkMaker struct {
 	signer            *decisionlink.Signer
 	namespace, person string
-	// by is the stored name of the principal that asks for the links.
+	// by is the stored name of the principal that requests the links.
 	by string
 }
 
-// linksFor checks that a caller may make links for a person; nil = none are asked for.
+// linksFor returns a linkMaker for a person after it has checked that the caller may make links. It returns
+// nil for the person "".
 func (s *Server) linksFor(call runtime.Call, person string) (*linkMaker, error) {
 	switch {
 	case person == "":
@@ -97,7 +98,7 @@ func (s *Server) linksFor(call runtime.Call, person string) (*linkMaker, error) 
 	}, nil
 }
 
-// url makes the link for a call whose digest is shown; "" without one.
+// url returns the link for a held call with the given digest, and its expiry. It returns "" without a digest.
 func (m *linkMaker) url(run string, step uint32, digest string, from time.Time) (string, time.Time) {
 	d, ok := decisionlink.ParseDigest(digest)
 	if m == nil || !ok {
@@ -106,7 +107,7 @@ func (m *linkMaker) url(run string, step uint32, digest string, from time.Time) 
 	return m.signer.URL(decisionlink.Link{Namespace: m.namespace, RunID: run, Step: step, Digest: d, For: m.person, By: m.by}, from)
 }
 
-// webhookLinks makes the links of a webhook; nil = it has none.
+// webhookLinks returns the linkMaker of a webhook, or nil if the webhook has none.
 func (s *Server) webhookLinks(sub *machine.Subscription, namespace string) *linkMaker {
 	if s.links == nil || sub.LinkFor == "" {
 		return nil
@@ -114,8 +115,8 @@ func (s *Server) webhookLinks(sub *machine.Subscription, namespace string) *link
 	return &linkMaker{signer: s.links, namespace: namespace, person: sub.LinkFor, by: sub.Owner}
 }
 
-// add puts the link into what a list shows of a held call. A call that is hidden from principals
-// without the scope values:sensitive gets none, because the person of the link lacks it.
+// add adds the link to a held call in a list. A call that is hidden from principals without the scope
+// values:sensitive gets no link, because the person of the link does not have that scope.
 func (m *linkMaker) add(ctx context.Context, s *controlService, namespace string, w *query.Waiting, out *pawlv1.Approval) error {
 	if m == nil || out.GetCall() == nil {
 		return nil

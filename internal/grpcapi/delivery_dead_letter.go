@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// receiver finds a receiver of the caller's.
+// receiver returns a webhook or another receiver of the caller.
 func (s *deliveryService) receiver(ctx context.Context, namespace string, ref *pawlv1.DeliveryRef) (*machine.Subscription, error) {
 	sub, err := s.subscriptions.OwnSubscription(ctx, callOf(ctx, namespace), deliveryKindFromProto(ref.GetKind()), ref.GetRunId(), ref.GetId())
 	return sub, asDelivery(err)
 }
 
-// asDelivery gives a webhook that is not there the reason that receivers have here.
+// asDelivery converts WEBHOOK_NOT_FOUND to the reason that all kinds of receivers have in common.
 func asDelivery(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == "WEBHOOK_NOT_FOUND" {
 		named := *refusal
@@ -28,14 +28,14 @@ func asDelivery(err error) error {
 	return err
 }
 
-// ListDeadLetters implements pawl.v1.DeliveryService. A page's position is the last
-// letter's number.
+// ListDeadLetters implements pawl.v1.DeliveryService. The position of a page is the number of its last
+// dead letter.
 func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDeadLettersRequest) (*pawlv1.ListDeadLettersResponse, error) {
 	position, err := convert.PagePosition(in)
 	if err != nil {
 		return nil, err
 	}
-	// A token of ours is a number, or none.
+	// The position in a valid token is a number, or empty.
 	after, _ := strconv.ParseUint(position, 10, 64)
 	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetDeliveryRef())
 	if err != nil {

@@ -11,27 +11,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Deliveries sends to receivers what stands in the store.
+// Deliveries sends records to the stored receivers.
 type Deliveries interface {
 	// Serve is called for a new or changed receiver, Stop for a removed one.
 	Serve(key machine.SubscriptionKey)
 	Stop(key machine.SubscriptionKey)
-	// Resend delivers a dead letter once more and removes it if it arrives. Errors: a
-	// *machine.Error DEAD_LETTER_NOT_FOUND or DELIVERY_FAILED.
+	// Resend sends a dead letter once more and removes it if it arrives. Errors: a *machine.Error
+	// DEAD_LETTER_NOT_FOUND or DELIVERY_FAILED.
 	Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
-// deliveryService is pawl.v1.DeliveryService. Webhooks are in delivery_webhook.go,
-// dead letters in delivery_letter.go.
+// deliveryService is pawl.v1.DeliveryService. Webhooks are in delivery_webhook.go, dead letters in
+// delivery_dead_letter.go.
 type deliveryService struct {
 	pawlv1.UnimplementedDeliveryServiceServer
 	server        *Server
 	subscriptions *subscription.Service
-	// sends is nil without deliveries.
+	// sends is nil if the server makes no deliveries.
 	sends Deliveries
 }
 
-// sending returns the deliveries, or the reason why there are none.
+// sending returns the deliveries, or an error if there are none.
 func (s *deliveryService) sending() (Deliveries, error) {
 	if s.sends == nil {
 		return nil, &machine.Error{
@@ -91,8 +91,8 @@ func deliveryKindFromProto(kind pawlv1.DeliveryKind) machine.SubscriptionKind {
 	return 0
 }
 
-// ListDeliveries implements pawl.v1.DeliveryService. A page's position is the last
-// receiver's place.
+// ListDeliveries implements pawl.v1.DeliveryService. The position of a page is the sort key of its last
+// receiver.
 func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDeliveriesRequest) (*pawlv1.ListDeliveriesResponse, error) {
 	position, err := convert.PagePosition(in)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDel
 	return out, nil
 }
 
-// deliveryPlace orders receivers as lists do.
+// deliveryPlace returns the sort key of a receiver in lists.
 func deliveryPlace(sub *machine.Subscription) string { return refPlace(refToProto(sub)) }
 
 func refPlace(ref *pawlv1.DeliveryRef) string {

@@ -65,7 +65,7 @@ func (s *deliveryService) DeleteWebhook(ctx context.Context, in *pawlv1.DeleteWe
 	return &pawlv1.DeleteWebhookResponse{}, nil
 }
 
-// webhook shows everything but the secret.
+// webhook converts a webhook without its secret.
 func (s *deliveryService) webhook(sub *machine.Subscription) *pawlv1.Webhook {
 	return &pawlv1.Webhook{
 		WebhookId: sub.ID, Owner: sub.Owner, Url: sub.URL, Filter: filterToProto(&sub.Filter), Kinds: kindsToProto(sub.Kinds),
@@ -75,8 +75,7 @@ func (s *deliveryService) webhook(sub *machine.Subscription) *pawlv1.Webhook {
 	}
 }
 
-// filterToProto is the inverse of [filterFromProto] for filters of records; nil for one
-// that takes all.
+// filterToProto converts a filter of records. It returns nil for a filter that accepts all records.
 func filterToProto(f *machine.RunFilter) *pawlv1.RunFilter {
 	if f.Pack == "" && f.State == "" && f.Parent == "" && len(f.Status) == 0 && len(f.Labels) == 0 {
 		return nil

@@ -2,9 +2,9 @@
 // the engine and the engine's answers into responses.
 //
 // Protobuf stops here. Handlers convert, call and convert back; the engine decides what a run
-// may do. A chain of interceptors does the work that all requests share: recovery, the one
-// error table, authentication and scopes, the rate limit of the principal, and the constraints
-// that the proto files declare.
+// may do. A chain of interceptors does the work that all requests share, see intercept.go: recovery,
+// errors, audit, authentication and scopes, the namespace, limits, and the constraints that the proto
+// files declare.
 //
 // [New] builds a [Server] from a [Config] and binds its addresses; [Server.Serve] serves until
 // [Server.Shutdown]. The same port answers grpc.health.v1 and server reflection. The JSON
@@ -13,7 +13,7 @@
 //
 // A server has the services of one store for its whole life, or a [Router] that finds the
 // services of a partition, in this process or another one, see [Server.Services]. In both cases
-// this server authenticates the caller and does the limits, the check of constraints and the
-// audit. Requests inside a worker's stream, and those over HTTP to an agent, get their audit
-// line where they are executed.
+// this server authenticates the caller, applies the limits, checks the constraints and writes the
+// audit log. The audit line of a request inside a worker's stream, or over HTTP to an agent, is
+// written where the request is executed.
 package grpcapi

@@ -14,7 +14,7 @@ import (
 // against the contract itself.
 type fastValidator struct{ protovalidate.Validator }
 
-// newFastValidator is one before the contract's own.
+// newFastValidator returns a fastValidator with the global validator of the contract behind it.
 func newFastValidator() fastValidator { return fastValidator{protovalidate.GlobalValidator} }
 
 // Validate implements protovalidate.Validator.
@@ -25,8 +25,8 @@ func (v fastValidator) Validate(m proto.Message, options ...protovalidate.Valida
 	return v.Validator.Validate(m, options...)
 }
 
-// fastValid says that a request breaks no constraint. TestFastValidIsTheContract holds it against
-// the contract.
+// fastValid reports whether a request certainly satisfies the constraints. TestFastValidIsTheContract
+// compares it with the contract.
 func fastValid(m proto.Message) bool {
 	switch in := m.(type) {
 	case *pawlv1.EmitEventRequest:
@@ -61,7 +61,7 @@ func fastValidCompletion(in *pawlv1.CompleteTurnRequest) bool {
 	return fastValidParts(in.GetOutput()) && fastValidUsage(in.GetUsage()) && fastValidWrites(in.GetArtifacts())
 }
 
-// fastValidRun: a run's id and namespace have their form.
+// fastValidRun reports whether the run id and the namespace of a request have the right form.
 func fastValidRun(in convert.RunRequest) bool {
 	id, namespace := in.GetRunId(), in.GetNamespace()
 	if len(id) != 26 || id[0] < '0' || id[0] > '7' || len(namespace) > 63 {
@@ -81,7 +81,7 @@ func fastValidRun(in convert.RunRequest) bool {
 	return true
 }
 
-// crockford has the letters of a ULID.
+// crockford has the letters and digits of a ULID.
 var crockford = func() (set [256]bool) {
 	for _, c := range "0123456789ABCDEFGHJKMNPQRSTVWXYZ" {
 		set[c] = true
@@ -89,7 +89,7 @@ var crockford = func() (set [256]bool) {
 	return set
 }()
 
-// within1: not empty, and not too long.
+// within1 reports whether s is not empty and not longer than most.
 func within1(s string, most int) bool { return s != "" && len(s) <= most }
 
 func fastValidWrites(writes []*pawlv1.ArtifactWrite) bool {

@@ -11,9 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 )
 
-// jsonPort serves the unary methods and StreamTransitions as ProtoJSON. It is a client
-// of the gRPC server over an in-process connection: the same tokens, scopes, limits
-// and errors hold.
+// jsonPort serves the unary methods and StreamTransitions as ProtoJSON. It is a client of the gRPC server
+// over an in-process connection, so the same tokens, scopes, limits and errors apply.
 type jsonPort struct {
 	httpListener
 	conn *grpc.ClientConn
@@ -42,7 +41,7 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 	return &jsonPort{conn: conn, httpListener: newHTTPListener(s, "HTTP", handler)}, nil
 }
 
-// shutdown lets requests under way finish until ctx ends.
+// shutdown waits for running requests until ctx ends.
 func (p *jsonPort) shutdown(ctx context.Context) {
 	p.httpListener.shutdown(ctx)
 	_ = p.conn.Close()

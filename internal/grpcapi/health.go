@@ -6,11 +6,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// healthState is grpc.health.v1: SERVING only while the store takes commits, or, with a
-// router, while one is known that does.
+// healthState is grpc.health.v1. It is SERVING only while the store can commit, or, on a server with a
+// router, while a store is known that can.
 type healthState struct{ server *health.Server }
 
-// newHealth registers the service; everything is NOT_SERVING until serve.
+// newHealth registers the health service. It reports NOT_SERVING until serve.
 func newHealth(to grpc.ServiceRegistrar) *healthState {
 	h := &healthState{server: health.NewServer()}
 	h.set(healthpb.HealthCheckResponse_NOT_SERVING)
@@ -41,9 +41,8 @@ func (h *healthState) set(status healthpb.HealthCheckResponse_ServingStatus) {
 	}
 }
 
-// Ready sets whether a server with a router is ready, which it cannot know by itself: it
-// reports NOT_SERVING until the first call with true. While the server drains it stays
-// NOT_SERVING.
+// Ready sets whether a server with a router is ready, because the server cannot know it itself. It reports
+// NOT_SERVING until the first call with true. While the server drains it stays NOT_SERVING.
 func (s *Server) Ready(ready bool) {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {
@@ -52,5 +51,5 @@ func (s *Server) Ready(ready bool) {
 	s.health.set(status)
 }
 
-// stop reports NOT_SERVING for good.
+// stop reports NOT_SERVING from now on.
 func (h *healthState) stop() { h.server.Shutdown() }

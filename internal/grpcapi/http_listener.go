@@ -11,21 +11,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 )
 
-// httpListener is a listener for HTTP of this server; they are all bound alike.
+// httpListener is an HTTP listener of this server.
 type httpListener struct {
 	server   *http.Server
 	listener net.Listener
 }
 
-// newHTTPListener is the listener of a port, for example the "HTTP" port. It answers gRPC clients with the
-// address of gRPC.
+// newHTTPListener returns the listener of a port, for example the "HTTP" port. It answers gRPC clients with
+// the address of the gRPC port.
 func newHTTPListener(s *Server, port string, handler http.Handler) httpListener {
 	handler = &gateway.Signpost{Port: port, GRPC: s.Addr, Socket: s.cfg.Socket, Next: handler}
 	return httpListener{server: gateway.NewServer(handler, headerBytes)}
 }
 
 func (w *httpListener) bind(field, address string, open bool, conf *tls.Config) (err error) {
-	w.server.TLSConfig = conf.Clone() // The server writes to its own; the ports share conf.
+	w.server.TLSConfig = conf.Clone() // the server changes its configuration, and the ports share conf
 	w.listener, err = auth.ListenTCP(field, address, open)
 	return err
 }
@@ -41,7 +41,7 @@ func (w *httpListener) serve() error {
 	return nil
 }
 
-// shutdown lets requests under way finish until ctx ends.
+// shutdown waits for running requests until ctx ends.
 func (w *httpListener) shutdown(ctx context.Context) { _ = w.server.Shutdown(ctx) }
 
 func (w *httpListener) close() error {

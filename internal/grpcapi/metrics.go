@@ -8,12 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// metricsMethod is the name under which the metrics have their scopes.
+// metricsMethod is the name of the metrics page in the table of operations.
 const metricsMethod = "GET /metrics"
 
-// newMetrics makes the listener of the metrics. It authenticates readers like callers, and
-// checks the host name of requests: a page in a browser whose name resolves to this host must
-// not read metrics.
+// newMetrics returns the listener of the metrics. It authenticates readers like callers. It also checks the
+// host name of requests, so that a page in a browser whose name resolves to this host cannot read metrics.
 func newMetrics(s *Server) *httpListener {
 	mux := http.NewServeMux()
 	mux.Handle(metricsMethod, s.cfg.MetricsPage)

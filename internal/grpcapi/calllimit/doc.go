@@ -1,5 +1,5 @@
 // Package calllimit limits the calls of a principal and the streams that are open at once.
 //
-// It owns the count of open streams. Rates are counted by package quota. The caller is known when
-// grpcapi asks it. Invariant: a refusal says when the caller may try again.
+// It owns the count of open streams. Package quota counts rates. Package grpcapi calls it after the
+// caller is authenticated. Invariant: an error says when the caller may try again.
 package calllimit

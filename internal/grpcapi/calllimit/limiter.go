@@ -10,21 +10,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// Limiter admits calls per principal and per namespace. The ready-made interceptor of the
-// middleware library cannot say when to come back, which RetryInfo does.
+// Limiter limits calls per principal and per namespace. The interceptor of the middleware library cannot
+// tell the caller when to try again; RetryInfo in the errors of Limiter does.
 type Limiter struct {
-	// book has the quotas; perSecond is for principals without one, 0 = no limit.
+	// book has the quotas. perSecond is the limit for principals without a quota; 0 means no limit.
 	book      *quota.Limits
 	perSecond float64
 }
 
-// New admits perSecond calls of each principal, 0 = any number, and what the book says.
+// New returns a Limiter with the quotas of book, and perSecond calls for principals without a quota.
 func New(perSecond float64, book *quota.Limits) *Limiter {
 	return &Limiter{book: book, perSecond: perSecond}
 }
 
-// Admit takes one call from the allowance of its caller and, unless that is "", of the
-// namespace that it is about: of both or of none.
+// Admit takes one call from the quota of the caller and one from that of the namespace, or none at all
+// if one of them refuses. It ignores the namespace "".
 func (l *Limiter) Admit(ctx context.Context, namespace string) error {
 	entered, err := l.Enter(ctx)
 	if err == nil {
@@ -33,11 +33,11 @@ func (l *Limiter) Admit(ctx context.Context, namespace string) error {
 	return err
 }
 
-// backKey finds what gives the call of a caller back.
+// backKey is the context key of the function that gives the caller's call back.
 type backKey struct{}
 
-// Enter is [Limiter.Admit] for a call that has not said yet which namespace it is about;
-// [Limiter.OfSpace] is the rest, once, with the context from here.
+// Enter takes one call from the quota of the caller, if the namespace of the call is not known yet. Call
+// [Limiter.OfSpace] once afterwards, with the returned context.
 func (l *Limiter) Enter(ctx context.Context) (context.Context, error) {
 	caller := quota.Principal(auth.CallerOf(ctx).Speaker())
 	back, err := l.book.SpendElse(caller, quota.Calls, l.perSecond, time.Now())
@@ -47,8 +47,8 @@ func (l *Limiter) Enter(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, backKey{}, back), nil
 }
 
-// OfSpace takes one call from the allowance of a namespace, "" = of none; where that refuses it,
-// the caller's own is given back.
+// OfSpace takes one call from the quota of a namespace. If that refuses, the caller's call is given back.
+// It ignores the namespace "".
 func (l *Limiter) OfSpace(ctx context.Context, namespace string) error {
 	if namespace == "" {
 		return nil
@@ -68,8 +68,8 @@ func (l *Limiter) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, n
 	return next(ctx, req)
 }
 
-// Stream is [Limiter.Admit] for a stream as a whole: for its caller before it has said
-// anything, for its namespace when its first message names it.
+// Stream limits a stream as a whole: the caller's quota before the stream begins, the namespace's quota
+// when the first message names the namespace.
 func (l *Limiter) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	entered, err := l.Enter(stream.Context())
 	if err != nil {
@@ -78,7 +78,7 @@ func (l *Limiter) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServer
 	return next(srv, &firstOf{ServerStream: stream, entered: entered, limit: l})
 }
 
-// firstOf is a stream whose first message has not been counted.
+// firstOf is a stream whose first message is counted in the quota of its namespace.
 type firstOf struct {
 	grpc.ServerStream
 	entered context.Context //nolint:containedctx // that of the stream, with what its caller spent

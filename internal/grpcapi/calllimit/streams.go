@@ -10,21 +10,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// Streams limits the calls that stay open while idle: all of them together, and those of a
-// namespace and a principal.
+// Streams limits the calls that stay open while idle, such as streams and waits: in total, per namespace
+// and per principal.
 type Streams struct {
 	limit int64
 	open  atomic.Int64
 	book  *quota.Limits
 }
 
-// NewStreams bounds them to limit, and to what the book says.
+// NewStreams returns Streams with a total limit and the quotas of book.
 func NewStreams(limit int, book *quota.Limits) *Streams {
 	return &Streams{limit: int64(limit), book: book}
 }
 
-// Enter takes a place for a call about a namespace, "" being its caller's own; the caller
-// gives it back by the returned function.
+// Enter takes a place for a call of a namespace; "" means the caller's own. The returned function gives
+// the place back.
 func (s *Streams) Enter(ctx context.Context, namespace string) (leave func(), err error) {
 	if s.open.Add(1) > s.limit {
 		s.open.Add(-1)

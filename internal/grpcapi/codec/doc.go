@@ -1,5 +1,6 @@
-// Package codec receives messages so that one that cannot be decoded is the caller's typed error.
+// Package codec receives messages so that a message that cannot be decoded becomes a typed error of the
+// caller.
 //
 // Owns: how bytes become requests, for unary calls and streams.
-// Keeps: bytes that are no message are INVALID_ARGUMENT, never the server's fault.
+// Keeps: bytes that are no message cause INVALID_ARGUMENT, never an error of the server.
 package codec

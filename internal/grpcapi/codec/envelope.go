@@ -21,15 +21,15 @@ import (
 // into an envelope, which the codec fills without an error of its own, and the receiver checks
 // it.
 
-// envelope is a message on its way in.
+// envelope holds a received message, or the reason why its bytes are no message.
 type envelope struct {
 	msg any
-	// size is how many bytes it came in; fault is why they are no message.
+	// size is the number of received bytes. fault is the error of decoding them.
 	size  int
 	fault error
 }
 
-// open returns what the receiver gets to hear of a received envelope.
+// open returns the error for the receiver: err, or the error of decoding.
 func (e *envelope) open(err error) error {
 	if err != nil || e.fault == nil {
 		return err
@@ -50,19 +50,19 @@ func messageName(m any) string {
 	return "protobuf message"
 }
 
-// codec is gRPC's own codec, but for envelopes.
+// codec is gRPC's own codec, extended for envelopes and encoded messages.
 type codec struct {
 	encoding.CodecV2
-	// limit is how many bytes an envelope takes; 0 = as many as gRPC does.
+	// limit is the maximum size of a received message in bytes; 0 means gRPC's own limit.
 	limit int
 }
 
-// NewCodec returns gRPC's own codec for protobuf, which receives into envelopes. A message of
-// more than limit bytes is refused as REQUEST_TOO_LARGE; 0 leaves the limit to gRPC, whose
-// refusal has no reason: RecvMsg answers the call itself, before any interceptor or handler.
+// NewCodec returns gRPC's own codec for protobuf, which receives into envelopes. It refuses a message of
+// more than limit bytes with REQUEST_TOO_LARGE. If limit is 0, gRPC refuses it. That refusal has no
+// reason, because gRPC answers the call itself, before any interceptor or handler.
 func NewCodec(limit int) encoding.CodecV2 { return codec{encoding.GetCodecV2("proto"), limit} }
 
-// tooLarge refuses a message by its size.
+// tooLarge returns the error for a message with too many bytes.
 func tooLarge(limit, size int) error {
 	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: apierror.RequestTooLarge, Field: "(request)", Limit: int64(limit), Got: int64(size),
@@ -70,12 +70,12 @@ func tooLarge(limit, size int) error {
 	}
 }
 
-// pooledBytes is up to where gRPC's pool has buffers of about the right size; behind
-// it comes one of 1 MiB.
+// pooledBytes is the size up to which gRPC's pool has buffers of about the right size. A larger message
+// gets a buffer of 1 MiB from the pool.
 const pooledBytes = 32 << 10
 
-// Marshal sends what is encoded already as it is, and takes a buffer of the message's own size for what is large: a slow reader
-// holds what it was sent, buffers included.
+// Marshal sends an encoded message unchanged. For a large message it allocates a buffer of the exact size,
+// because a slow reader keeps the buffers of the messages that it has not read.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if encoded, ok := v.(encoded.Message); ok {
 		return mem.BufferSlice{mem.SliceBuffer(encoded)}, nil
@@ -91,7 +91,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(data)}, nil
 }
 
-// Unmarshal never fails for an envelope, nor where bytes are wanted as they came.
+// Unmarshal never fails for an envelope or an encoded message.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if raw, ok := v.(*encoded.Message); ok {
 		*raw = data.Materialize()
@@ -110,7 +110,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// Register adds a service whose unary methods receive envelopes.
+// Register registers a service whose unary methods receive into envelopes.
 func Register(to grpc.ServiceRegistrar, desc *grpc.ServiceDesc, impl any) {
 	strict := *desc
 	strict.Methods = make([]grpc.MethodDesc, len(desc.Methods))
@@ -134,7 +134,7 @@ func strictHandler(next grpc.MethodHandler) grpc.MethodHandler {
 	}
 }
 
-// Stream receives envelopes.
+// Stream is a server stream that receives into envelopes.
 type Stream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's, with the stream in it
@@ -154,7 +154,7 @@ func NewStream(stream grpc.ServerStream) *Stream {
 // Context implements grpc.ServerStream.
 func (s *Stream) Context() context.Context { return s.ctx }
 
-// RecvMsg types the error of a message that could not be decoded.
+// RecvMsg returns a typed error for a message that cannot be decoded.
 func (s *Stream) RecvMsg(m any) error {
 	in := envelope{msg: m}
 	err := in.open(s.ServerStream.RecvMsg(&in))
@@ -162,7 +162,7 @@ func (s *Stream) RecvMsg(m any) error {
 	return err
 }
 
-// Received is the size of the last message of a stream of this server.
+// Received returns the size in bytes of the last message of the stream in ctx.
 func Received(ctx context.Context) int {
 	if s, ok := ctx.Value(strictKey{}).(*Stream); ok {
 		return s.size

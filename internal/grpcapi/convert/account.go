@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// AccountToProto shows an account as it stands.
+// AccountToProto converts an account with its present amounts.
 func AccountToProto(v *budget.View) *pawlv1.Account {
 	return &pawlv1.Account{
 		Name: v.Name, WindowStart: TimeToProto(v.Begin), WindowEnd: TimeToProto(v.End),
@@ -16,7 +16,7 @@ func AccountToProto(v *budget.View) *pawlv1.Account {
 	}
 }
 
-// sharesToProto shows what a run takes of the accounts.
+// sharesToProto converts what a run has reserved and consumed of each account.
 func sharesToProto(charges []machine.Charge) []*pawlv1.AccountShare {
 	shares := make([]*pawlv1.AccountShare, len(charges))
 	for i := range charges {

@@ -5,7 +5,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What runs have because they are agents' or delegate to agents.
+// Conversions for runs that belong to an agent or delegate to agents.
 
 func envelopeToProto(e *machine.Envelope) *pawlv1.Envelope {
 	if e == nil {
@@ -52,7 +52,7 @@ func pieceToProto(p *machine.OutputPiece) *pawlv1.OutputPiece {
 	}
 }
 
-// agentBody sets the bodies that are about agents.
+// agentBody sets the body of a record about agents. It reports whether the body is such a one.
 func agentBody(out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.OutputWritten:

@@ -8,17 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Answer is the engine's answer on its way into a response: it holds all that a
-// response tells.
+// Answer is the engine's answer to a call. It has everything that the response needs.
 type Answer struct {
 	runtime.Answer
-	// Cursors knows where the records of an entry are.
+	// Cursors returns the cursor of a record of an entry.
 	Cursors interface {
 		CursorAt(entry *machine.Entry, i int) runtime.Cursor
 	}
 }
 
-// DeclaredTypes reads media types off a graph.
+// DeclaredTypes returns the media types of artifacts that a graph declares.
 func DeclaredTypes(graph *machine.Graph) MediaTypes {
 	return func(artifact string) string {
 		if graph == nil {
@@ -28,7 +27,7 @@ func DeclaredTypes(graph *machine.Graph) MediaTypes {
 	}
 }
 
-// Record converts the answer's first record of a kind; nil if there is none.
+// Record converts the answer's first record of a kind. It returns nil if there is none.
 func (a *Answer) Record(kind machine.RecordKind) *pawlv1.Record {
 	i := slices.IndexFunc(a.Entry.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == kind })
 	if i < 0 {
@@ -46,7 +45,7 @@ func (a *Answer) Record(kind machine.RecordKind) *pawlv1.Record {
 	return RecordToProto(row, DeclaredTypes(a.Graph), final)
 }
 
-// Status of the run after the input.
+// Status returns the status of the run after the input.
 func (a *Answer) Status() pawlv1.RunStatus {
 	if a.State == nil {
 		return pawlv1.RunStatus_RUN_STATUS_UNSPECIFIED
@@ -54,7 +53,7 @@ func (a *Answer) Status() pawlv1.RunStatus {
 	return pawlv1.RunStatus(a.State.Status)
 }
 
-// Seq is the run's newest record after the input.
+// Seq returns the number of the run's newest record after the input.
 func (a *Answer) Seq() uint64 {
 	if a.State == nil {
 		return 0
@@ -62,7 +61,7 @@ func (a *Answer) Seq() uint64 {
 	return a.State.Seq
 }
 
-// TurnRef is the open turn after the input.
+// TurnRef returns the open turn after the input, or nil.
 func (a *Answer) TurnRef() *pawlv1.TurnRef {
 	if a.State == nil {
 		return nil
@@ -70,13 +69,13 @@ func (a *Answer) TurnRef() *pawlv1.TurnRef {
 	return turnToProto(a.State, a.Turn)
 }
 
-// Run is the run after the input.
+// Run returns the run after the input.
 func (a *Answer) Run(namespace string) *pawlv1.Run {
 	return RunToProto(namespace, a.State, AllowedEvents(a.Graph, a.State))
 }
 
-// AllowedEvents are those that the current state declares, sorted; none if it is
-// terminal or the run is.
+// AllowedEvents returns the events that the current state declares, sorted. It returns none if the
+// state is terminal or the run has ended.
 func AllowedEvents(graph *machine.Graph, s *machine.State) []string {
 	node := graph.States[s.Current]
 	if node == nil || node.Terminal || s.Status.Terminal() {

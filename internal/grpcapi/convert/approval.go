@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// digestMark begins digests of calls on the wire.
+// digestMark begins the digest of a call in requests and responses.
 const digestMark = "sha256:"
 
-// DigestToProto writes the digest of a call; "" for none.
+// DigestToProto returns the text of the digest of a call. It returns "" for the zero digest.
 func DigestToProto(d [32]byte) string {
 	if d == [32]byte{} {
 		return ""
@@ -38,7 +38,7 @@ var decisions = map[pawlv1.StepDecision]machine.Verdict{
 	pawlv1.StepDecision_STEP_DECISION_EDIT:    machine.Edited,
 }
 
-// DecideFromProto reads a decision.
+// DecideFromProto converts a DecideStep request.
 func DecideFromProto(c Caller, req *pawlv1.DecideStepRequest) (runtime.Request, error) {
 	digest, err := digestFromProto(req.GetDigest())
 	if err != nil {
@@ -78,7 +78,7 @@ func decidedToProto(b *machine.StepDecided) *pawlv1.StepDecided {
 	}
 }
 
-// ApprovalToProto converts what waits for a person.
+// ApprovalToProto converts a call that waits for a decision.
 func ApprovalToProto(v *query.Waiting) *pawlv1.Approval {
 	s := v.State
 	out := &pawlv1.Approval{

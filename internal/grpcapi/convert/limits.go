@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// ProviderLimitsFromProto reads the limits that a provider reported; nil = none.
+// ProviderLimitsFromProto converts the limits that a provider reported; nil for none.
 func ProviderLimitsFromProto(in *pawlv1.ProviderLimits) *ratelimit.ProviderLimits {
 	if in == nil {
 		return nil
@@ -22,7 +22,7 @@ func ProviderLimitsFromProto(in *pawlv1.ProviderLimits) *ratelimit.ProviderLimit
 	}
 }
 
-// ModelPaused is the response of AnswerModel with the pause that the operator's limits ask for.
+// ModelPaused sets the pause that the operator's limits require in the response of AnswerModel.
 func ModelPaused(out *pawlv1.AnswerModelResponse, pause time.Duration) *pawlv1.AnswerModelResponse {
 	if out.GetNext() > 0 && pause > out.GetWait().AsDuration() {
 		out.Wait = durationpb.New(pause)
@@ -30,7 +30,7 @@ func ModelPaused(out *pawlv1.AnswerModelResponse, pause time.Duration) *pawlv1.A
 	return out
 }
 
-// LimitWaitListToProto tells what calls of a run wait for.
+// LimitWaitListToProto converts the limits for which calls of a run wait.
 func LimitWaitListToProto(waits []ratelimit.Wait) (out []*pawlv1.LimitWait) {
 	for i := range waits {
 		w := &waits[i]
@@ -43,13 +43,13 @@ func LimitWaitListToProto(waits []ratelimit.Wait) (out []*pawlv1.LimitWait) {
 	return out
 }
 
-// Bounds of what ListLimits tells.
+// Maximum numbers of entries in one limit of a ListLimits response.
 const (
 	maxLimitUses    = 1000
 	maxLimitTenants = 100
 )
 
-// LimitsToProto tells a table and what is counted by it.
+// LimitsToProto converts a table of limits with its present counts.
 func LimitsToProto(table *ratelimit.Table, figures []ratelimit.Figure) *pawlv1.ListLimitsResponse {
 	out := &pawlv1.ListLimitsResponse{}
 	for _, l := range table.Limits {

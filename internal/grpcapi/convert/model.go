@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// RequestModelFromProto reads what RequestModel asks.
+// RequestModelFromProto converts a RequestModel request.
 func RequestModelFromProto(c Caller, req *pawlv1.RequestModelRequest) (runtime.Request, error) {
 	asked, err := modelFromProto(req.GetRequest())
 	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.RequestModel{
@@ -24,7 +24,7 @@ func RequestModelFromProto(c Caller, req *pawlv1.RequestModelRequest) (runtime.R
 	}}, err
 }
 
-// AnswerModelFromProto reads what AnswerModel tells.
+// AnswerModelFromProto converts an AnswerModel request.
 func AnswerModelFromProto(c Caller, req *pawlv1.AnswerModelRequest) (runtime.Request, error) {
 	cmd := machine.AnswerModel{Step: req.GetStep(), Attempt: int(req.GetAttempt()), Usage: usageFromProto(req.GetUsage())}
 	var err error
@@ -36,7 +36,7 @@ func AnswerModelFromProto(c Caller, req *pawlv1.AnswerModelRequest) (runtime.Req
 	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: cmd}, err
 }
 
-// UpdateModelCallFromProto reads what UpdateModelCall tells.
+// UpdateModelCallFromProto converts an UpdateModelCall request.
 func UpdateModelCallFromProto(c Caller, req *pawlv1.UpdateModelCallRequest) (runtime.Request, error) {
 	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.UpdateModelCall{
 		Step: req.GetStep(), Attempt: int(req.GetAttempt()), ResponseID: req.GetResponseId(),
@@ -93,7 +93,8 @@ func modelToProto(in *machine.ModelRequest) *pawlv1.ModelRequest {
 	return out
 }
 
-// modelText is a text of a request where that is what has it, and its hash.
+// modelText returns the text and the hash of a text in a model request. The text is nil if only the hash
+// is present.
 func modelText(t machine.ModelText) (text *string, hash []byte) {
 	if t.Hash == ([32]byte{}) {
 		return nil, nil
@@ -149,7 +150,7 @@ func modelAnswerToProto(in *machine.ModelAnswer) *pawlv1.ModelAnswer {
 	return out
 }
 
-// kindToProto is what a step is.
+// kindToProto converts the kind of a step.
 func kindToProto(kind machine.StepKind, delegation bool) pawlv1.StepKind {
 	switch {
 	case kind == machine.KindModel:
@@ -174,7 +175,7 @@ func callFromProto(c *pawlv1.ToolCallRef) *machine.CallRef {
 	return &machine.CallRef{Step: c.GetModelStep(), Index: int(c.GetIndex())}
 }
 
-// modelStepToProto is what a MODEL step has besides; nil for all others.
+// modelStepToProto converts the MODEL part of a step. It returns nil for other steps.
 func modelStepToProto(s *machine.ToolStep) *pawlv1.ModelStep {
 	m := s.Model
 	if m == nil {
@@ -187,7 +188,7 @@ func modelStepToProto(s *machine.ToolStep) *pawlv1.ModelStep {
 	return out
 }
 
-// withModel adds the bodies of a MODEL step.
+// withModel adds the request and the answer to a MODEL step.
 func withModel(out *pawlv1.Step, asked *machine.ModelRequest, answer *history.Recorded) {
 	if out.GetModel() == nil {
 		return
@@ -195,7 +196,7 @@ func withModel(out *pawlv1.Step, asked *machine.ModelRequest, answer *history.Re
 	out.Model.Request, out.Model.Answer, out.Model.Usage = modelToProto(asked), modelAnswerToProto(answer.Model), usageToProto(answer.Usage)
 }
 
-// ModelRequested is the response of RequestModel.
+// ModelRequested returns the response of RequestModel.
 func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
 	out := &pawlv1.RequestModelResponse{
 		Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(),
@@ -216,7 +217,7 @@ func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
 	return out
 }
 
-// Remaining is what is left once every pending step has consumed its bound.
+// Remaining returns the budget that is left if every pending step consumes its maximum.
 func (a *Answer) Remaining() *pawlv1.Remaining {
 	left := rules.RemainingAt(a.Graph, a.State, a.State.At)
 	tokens, cost := rules.Reserved(a.State, -1)
@@ -231,7 +232,7 @@ func (a *Answer) Remaining() *pawlv1.Remaining {
 	return RemainingToProto(&left)
 }
 
-// ModelAnswered is the response of AnswerModel.
+// ModelAnswered returns the response of AnswerModel.
 func ModelAnswered(a *Answer) *pawlv1.AnswerModelResponse {
 	out := &pawlv1.AnswerModelResponse{
 		Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecStepResolved), Ended: a.Record(machine.RecEnded),
@@ -249,12 +250,12 @@ func ModelAnswered(a *Answer) *pawlv1.AnswerModelResponse {
 	return out
 }
 
-// ModelCallUpdated is the response of UpdateModelCall.
+// ModelCallUpdated returns the response of UpdateModelCall.
 func ModelCallUpdated(a *Answer) *pawlv1.UpdateModelCallResponse {
 	return &pawlv1.UpdateModelCallResponse{Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecModelUpdated), Seq: a.Seq()}
 }
 
-// ModelShown is the response of GetModelStep.
+// ModelShown returns the response of GetModelStep.
 func ModelShown(v *query.ModelView) *pawlv1.GetModelStepResponse {
 	return &pawlv1.GetModelStepResponse{
 		Step: StepViewToProto(v.Run.RunID, &v.Step), System: v.System, ToolsJson: v.Tools, ParametersJson: v.Parameters,

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// PackToProto takes the document from p where the row, as in a list, is without.
+// PackToProto converts a pack. Rows of a list have no document; it is then taken from p.
 func PackToProto(row *machine.PackRow, p *pack.Pack) *pawlv1.Pack {
 	document := row.Source
 	if len(document) == 0 {
@@ -30,7 +30,7 @@ func PackToProto(row *machine.PackRow, p *pack.Pack) *pawlv1.Pack {
 	return out
 }
 
-// DiagnosticsToProto tells the findings about a pack.
+// DiagnosticsToProto converts the diagnostics of a pack.
 func DiagnosticsToProto(in []pack.Diagnostic) []*pawlv1.Diagnostic {
 	var out []*pawlv1.Diagnostic
 	for _, d := range in {
@@ -46,7 +46,7 @@ func DiagnosticsToProto(in []pack.Diagnostic) []*pawlv1.Diagnostic {
 	return out
 }
 
-// TerminationsToProto analyses a pack: its workflow's entry and its agents'.
+// TerminationsToProto analyzes whether the workflow of a pack and its agents always end.
 func TerminationsToProto(p *pack.Pack) (*pawlv1.Termination, []*pawlv1.Termination) {
 	var agents []*pawlv1.Termination
 	for _, member := range p.Agents() {
@@ -71,8 +71,8 @@ func terminationToProto(p *pack.Pack, t *pack.Termination) *pawlv1.Termination {
 	return out
 }
 
-// cycleToProto names the states along a cycle's events. On a cycle that repeats
-// for ever every guard is used up: a guarded edge or state redirects.
+// cycleToProto lists the states and events of a cycle. The cycle can repeat for ever, so every guard on it
+// is used up and redirects.
 func cycleToProto(p *pack.Pack, t *pack.Termination) []*pawlv1.CycleEdge {
 	var out []*pawlv1.CycleEdge
 	at := t.CycleStart
@@ -84,7 +84,7 @@ func cycleToProto(p *pack.Pack, t *pack.Termination) []*pawlv1.CycleEdge {
 	return out
 }
 
-// usedUp is where an event leads once all guards are used up; "" is nowhere.
+// usedUp returns the state to which an event leads when all guards are used up, or "".
 func usedUp(p *pack.Pack, from, event string) string {
 	states := p.Doc.Workflow.States
 	state := states[from]
@@ -130,7 +130,7 @@ func ToolsToProto(p *pack.Pack) []*pawlv1.PackTool {
 	return out
 }
 
-// GraphToProto converts one entry's control flow, with the drawings of the pack.
+// GraphToProto converts the graph of one entry, with the diagrams of the pack.
 func GraphToProto(p *pack.Pack, g *machine.Graph) *pawlv1.GetPackGraphResponse {
 	drawing := diagram.Of(p)
 	if g.Agent != "" {
@@ -167,12 +167,12 @@ func nodeToProto(n *machine.Node, entry bool) *pawlv1.GraphNode {
 	}
 }
 
-// callable lists the tools of a prompt that are not blocked, sorted.
+// callable lists the tools of a prompt that are not blocked, sorted by name.
 func callable(p *machine.Prompt) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.Tools)), func(tool string) bool { return p.Blocklist[tool] })
 }
 
-// edgesToProto lists a state's edges by kind and event.
+// edgesToProto lists the edges of a state, sorted by kind and event.
 func edgesToProto(n *machine.Node) []*pawlv1.GraphEdge {
 	var out []*pawlv1.GraphEdge
 	for _, event := range slices.Sorted(maps.Keys(n.OnEvent)) {
@@ -192,7 +192,7 @@ func edgesToProto(n *machine.Node) []*pawlv1.GraphEdge {
 	return out
 }
 
-// SkillFilter is the state's `skills`: a path, "none", or "" for all.
+// SkillFilter returns the field skills of a state: a path, "none", or "" for all skills.
 func SkillFilter(p *pack.Pack, state string) string {
 	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil || p.Doc.Workflow.States[state].Skills == nil {
 		return ""

@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// MaxPageBytes bounds a page of a list, unless its first item alone is larger: a
-// client with gRPC's own limit of 4 MiB must be able to read every page.
+// MaxPageBytes limits a page of a list, except if its first item alone is larger. A client with gRPC's
+// own limit of 4 MiB must be able to read every page.
 const MaxPageBytes = 1 << 20
 
-// PageSizer is what a page can still hold.
+// PageSizer counts the bytes of a page.
 type PageSizer struct{ used int }
 
 // TryAdd reports whether one more item fits and adds it if it does.
@@ -28,12 +28,12 @@ func (r *PageSizer) TryAdd(item proto.Message) bool {
 	return true
 }
 
-// pageSum is how many bytes of a hash bind a page token to its list.
+// pageSum is the number of bytes of the hash that binds a page token to its list.
 const pageSum = 8
 
-// PageToken makes the token of a list's next page from the position that the engine returned;
-// "" stays "". It is valid for the same request only, except page_size: with another list or
-// filter it would start at an arbitrary position.
+// PageToken returns the token of a list's next page from the position that the engine returned. It
+// returns "" for "". The token is valid only for the same request, except for page_size: with another
+// list or filter it would start at an arbitrary position.
 func PageToken(list proto.Message, position string) string {
 	if position == "" {
 		return ""
@@ -41,7 +41,7 @@ func PageToken(list proto.Message, position string) string {
 	return base64.RawURLEncoding.EncodeToString(append(pageBinding(list, position), position...))
 }
 
-// PagePosition is the inverse of [pageToken].
+// PagePosition returns the position in the page token of a request. It is the inverse of [PageToken].
 func PagePosition(list interface {
 	proto.Message
 	GetPageToken() string
@@ -59,14 +59,14 @@ func PagePosition(list interface {
 	}
 }
 
-// pageBinding hashes a list's request without token and size, and a position.
+// pageBinding returns a hash of a position and of a list request without its page token and page size.
 func pageBinding(list proto.Message, position string) []byte {
 	bound := proto.Clone(list).ProtoReflect()
 	for _, name := range []protoreflect.Name{"page_token", "page_size"} {
 		bound.Clear(bound.Descriptor().Fields().ByName(name))
 	}
-	// Deterministic within one build, which is all that a page token has to live;
-	// a message of this process always has a wire form.
+	// Deterministic encoding is stable only within one build, but page tokens live no longer than
+	// that. A message of this process can always be encoded.
 	request, _ := proto.MarshalOptions{Deterministic: true}.Marshal(bound.Interface())
 	hash := sha256.New()
 	hash.Write([]byte(bound.Descriptor().FullName()))

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RecordToProto converts one record. types gives the media types of its run's
-// artifacts; final are the artifacts of a run that ended, looked at for Ended only.
+// RecordToProto converts one record. types has the media types of the run's artifacts. final are the
+// artifacts of a run that has ended; only the record Ended contains them.
 func RecordToProto(row *runtime.RecordRow, types MediaTypes, final []*pawlv1.Artifact) *pawlv1.Record {
 	rec := &row.Record
 	out := &pawlv1.Record{
@@ -33,7 +33,7 @@ func endedToProto(types MediaTypes, e *machine.Ended, final []*pawlv1.Artifact) 
 	}
 }
 
-// runBody sets the bodies that are about the run as a whole.
+// runBody sets the body of a record about the run as a whole. It reports whether the body is such a one.
 func runBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.Transition:
@@ -85,7 +85,7 @@ func redirectsToProto(in []machine.Redirect) []*pawlv1.Redirect {
 	return out
 }
 
-// turnBody sets the bodies that are about a turn.
+// turnBody sets the body of a record about a turn. It reports whether the body is such a one.
 func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.TurnOpened:
@@ -121,7 +121,7 @@ func assignmentToProto(a machine.Assignment) *pawlv1.Assignment {
 	return &pawlv1.Assignment{Worker: a.Worker, Delivery: int32(a.Delivery), At: TimeToProto(a.At)}
 }
 
-// stepBody sets the bodies that are about a step.
+// stepBody sets the body of a record about a step.
 func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 	switch b := body.(type) {
 	case *machine.StepRequested:

@@ -12,21 +12,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// The constraints of the proto files were checked by the interceptor before any
-// of these is called; what is left is what they cannot say.
+// The functions of this file convert requests. An interceptor has checked the constraints of the proto
+// files before, so they check only what the constraints cannot express.
 
 // Caller is the caller of a request.
 type Caller struct {
-	// Call is the engine's form of it; its namespace is used for requests that name none.
+	// Call is the caller in the engine's form. Its namespace is used for requests that name none.
 	runtime.Call
-	// Bound: the request came in a worker's stream. It belongs to the worker's namespace, even
-	// if it names another one.
+	// Bound means that the request came in a worker's stream. It belongs to the worker's namespace,
+	// even if it names another one.
 	Bound bool
-	// Traceparent is the trace context that the request came with; "" = none.
+	// Traceparent is the trace context of the request, or "".
 	Traceparent string
 }
 
-// In is a call in the namespace that a request names.
+// In returns the caller in the namespace that a request names.
 func (c Caller) In(namespace string) runtime.Call {
 	call := c.Call
 	if namespace != "" && !c.Bound {
@@ -38,18 +38,18 @@ func (c Caller) In(namespace string) runtime.Call {
 	return call
 }
 
-// RunRequest is what every request to one run has.
+// RunRequest is implemented by every request about one run.
 type RunRequest interface {
 	GetNamespace() string
 	GetRunId() string
 }
 
-// Run is the run that a request is about.
+// Run returns the run that a request names.
 func (c Caller) Run(req RunRequest) runtime.RunRef {
 	return runtime.RunRef{Call: c.In(req.GetNamespace()), RunID: req.GetRunId()}
 }
 
-// turnRequest is what every request to one turn has.
+// turnRequest is implemented by every request about one turn.
 type turnRequest interface {
 	RunRequest
 	GetTurnSeq() uint64
@@ -58,7 +58,7 @@ type turnRequest interface {
 	GetRequestId() string
 }
 
-// turn is the turn that a request is about.
+// turn returns the turn that a request names.
 func (c Caller) turn(req turnRequest) runtime.TurnCall {
 	return runtime.TurnCall{
 		RunRef: c.Run(req), TurnToken: req.GetTurnToken(),
@@ -66,7 +66,7 @@ func (c Caller) turn(req turnRequest) runtime.TurnCall {
 	}
 }
 
-// StartFromProto reads what StartRun asks.
+// StartFromProto converts a StartRun request.
 func StartFromProto(c Caller, req *pawlv1.StartRunRequest) (runtime.StartRequest, error) {
 	variables, err := compactObject("variables_json", req.GetVariablesJson())
 	if err != nil {
@@ -84,7 +84,7 @@ func StartFromProto(c Caller, req *pawlv1.StartRunRequest) (runtime.StartRequest
 	}, nil
 }
 
-// labelsFromProto sorts by key, as a run keeps them.
+// labelsFromProto converts labels. The engine wants them sorted by key.
 func labelsFromProto(in map[string]string) []machine.Label {
 	if len(in) == 0 {
 		return nil
@@ -97,7 +97,7 @@ func labelsFromProto(in map[string]string) []machine.Label {
 	return out
 }
 
-// EmitFromProto reads what EmitEvent asks.
+// EmitFromProto converts an EmitEvent request.
 func EmitFromProto(c Caller, req *pawlv1.EmitEventRequest) (runtime.EmitRequest, error) {
 	return runtime.EmitRequest{
 		RunRef: c.Run(req), Event: req.GetEvent(), Artifacts: writesFromProto(req.GetArtifacts()),
@@ -105,7 +105,7 @@ func EmitFromProto(c Caller, req *pawlv1.EmitEventRequest) (runtime.EmitRequest,
 	}, nil
 }
 
-// InputFromProto reads what SendInput asks.
+// InputFromProto converts a SendInput request.
 func InputFromProto(c Caller, req *pawlv1.SendInputRequest) (runtime.InputRequest, error) {
 	parts, err := partsFromProto("parts", req.GetParts())
 	return runtime.InputRequest{
@@ -114,7 +114,7 @@ func InputFromProto(c Caller, req *pawlv1.SendInputRequest) (runtime.InputReques
 	}, err
 }
 
-// ArtifactsFromProto reads what SetArtifacts asks.
+// ArtifactsFromProto converts a SetArtifacts request.
 func ArtifactsFromProto(c Caller, req *pawlv1.SetArtifactsRequest) (runtime.ArtifactsRequest, error) {
 	return runtime.ArtifactsRequest{
 		RunRef: c.Run(req), Artifacts: writesFromProto(req.GetArtifacts()),
@@ -122,7 +122,7 @@ func ArtifactsFromProto(c Caller, req *pawlv1.SetArtifactsRequest) (runtime.Arti
 	}, nil
 }
 
-// CompleteFromProto reads what CompleteTurn asks.
+// CompleteFromProto converts a CompleteTurn request.
 func CompleteFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.CompleteRequest, error) {
 	output, err := partsFromProto("output", req.GetOutput())
 	if err != nil {
@@ -139,7 +139,7 @@ func CompleteFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.Compl
 	}, nil
 }
 
-// FailFromProto reads what FailTurn asks.
+// FailFromProto converts a FailTurn request.
 func FailFromProto(c Caller, req *pawlv1.FailTurnRequest) (runtime.FailRequest, error) {
 	return runtime.FailRequest{
 		TurnCall: c.turn(req), Error: faultFromProto(req.GetError()),
@@ -147,13 +147,13 @@ func FailFromProto(c Caller, req *pawlv1.FailTurnRequest) (runtime.FailRequest, 
 	}, nil
 }
 
-// OutputFromProto reads what WriteOutput asks.
+// OutputFromProto converts a WriteOutput request.
 func OutputFromProto(c Caller, req *pawlv1.WriteOutputRequest) (runtime.OutputRequest, error) {
 	piece, err := pieceFromProto(req.GetPiece())
 	return runtime.OutputRequest{TurnCall: c.turn(req), Piece: piece}, err
 }
 
-// StepsFromProto reads what RequestStep asks.
+// StepsFromProto converts a RequestStep request.
 func StepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequest, error) {
 	out := runtime.StepsRequest{TurnCall: c.turn(req), Requests: make([]machine.StepRequest, len(req.GetRequests()))}
 	for i, r := range req.GetRequests() {
@@ -171,7 +171,7 @@ func StepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequ
 	return out, nil
 }
 
-// ResolveFromProto reads what ResolveStep asks.
+// ResolveFromProto converts a ResolveStep request.
 func ResolveFromProto(c Caller, req *pawlv1.ResolveStepRequest) (runtime.ResolveRequest, error) {
 	out := runtime.ResolveRequest{
 		RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Step: req.GetStep(),
@@ -190,38 +190,38 @@ func ResolveFromProto(c Caller, req *pawlv1.ResolveStepRequest) (runtime.Resolve
 	return out, err
 }
 
-// RaiseFromProto reads what RaiseBudget asks.
+// RaiseFromProto converts a RaiseBudget request.
 func RaiseFromProto(c Caller, req *pawlv1.RaiseBudgetRequest) (runtime.Request, error) {
 	return runtime.Request{RunRef: c.Run(req), ID: req.GetRequestId(), Command: machine.RaiseBudget{
 		To: machine.Amount{Tokens: req.GetMaxTokens(), CostMicro: req.GetMaxCostMicroUsd()}, Reason: req.GetReason(),
 	}}, nil
 }
 
-// controlRequest is what pause, resume and cancel have.
+// controlRequest is implemented by the requests PauseRun, ResumeRun and CancelRun.
 type controlRequest interface {
 	RunRequest
 	GetNote() string
 	GetRequestId() string
 }
 
-// ControlFromProto reads what pause, resume and cancel ask.
+// ControlFromProto converts a PauseRun, ResumeRun or CancelRun request.
 func ControlFromProto[In controlRequest](c Caller, req In) (runtime.ControlRequest, error) {
 	return runtime.ControlRequest{RunRef: c.Run(req), Note: req.GetNote(), ID: req.GetRequestId()}, nil
 }
 
-// CancelFromProto ends the runs that the run started, too.
+// CancelFromProto converts a CancelRun request, which also cancels the runs that the run has started.
 func CancelFromProto(c Caller, req *pawlv1.CancelRunRequest) (runtime.ControlRequest, error) {
 	out, err := ControlFromProto(c, req)
 	out.Cascade = true
 	return out, err
 }
 
-// SuspendFromProto reads what SuspendTurn asks.
+// SuspendFromProto converts a SuspendTurn request.
 func SuspendFromProto(c Caller, req *pawlv1.SuspendTurnRequest) (runtime.TurnCall, error) {
 	return c.turn(req), nil
 }
 
-// FilterFromProto reads which runs are meant.
+// FilterFromProto converts a filter of runs.
 func FilterFromProto(in *pawlv1.RunFilter) machine.RunFilter {
 	out := machine.RunFilter{
 		Pack: in.GetPack(), State: in.GetState(), Labels: labelsFromProto(in.GetLabels()), Parent: in.GetParentRunId(),
@@ -234,7 +234,7 @@ func FilterFromProto(in *pawlv1.RunFilter) machine.RunFilter {
 	return out
 }
 
-// KindsFromProto reads which records are meant.
+// KindsFromProto converts a list of record kinds.
 func KindsFromProto(in []pawlv1.RecordKind) []machine.RecordKind {
 	out := make([]machine.RecordKind, len(in))
 	for i, k := range in {
@@ -243,7 +243,7 @@ func KindsFromProto(in []pawlv1.RecordKind) []machine.RecordKind {
 	return out
 }
 
-// WatchFromProto reads what StreamTransitions asks.
+// WatchFromProto converts a StreamTransitions request.
 func WatchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) streams.Request {
 	filter := FilterFromProto(in.GetFilter())
 	out := streams.Request{

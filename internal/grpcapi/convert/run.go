@@ -12,8 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// RunToProto converts a state; allowed are the events that its current state
-// declares, sorted.
+// RunToProto converts the state of a run. allowed are the events that its current state declares, sorted.
 func RunToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Run {
 	if namespace == "" {
 		namespace = runtime.DefaultNamespace
@@ -61,7 +60,7 @@ func countsToProto(out *pawlv1.Run, s *machine.State) {
 	}
 }
 
-// visitOf is the number of the visit under way.
+// visitOf returns the number of the present visit of the current state.
 func visitOf(s *machine.State) int32 {
 	for _, c := range s.Visits {
 		if c.State == s.Current {
@@ -71,7 +70,7 @@ func visitOf(s *machine.State) int32 {
 	return 0
 }
 
-// turnToProto converts an open turn as the engine hands it to this caller.
+// turnToProto converts an open turn. The caller's reference may contain the turn's token.
 func turnToProto(s *machine.State, t *runtime.TurnRef) *pawlv1.TurnRef {
 	if t == nil {
 		return nil
@@ -81,7 +80,7 @@ func turnToProto(s *machine.State, t *runtime.TurnRef) *pawlv1.TurnRef {
 	}
 }
 
-// LabelsToProto tells labels, nil for none.
+// LabelsToProto converts labels; nil for none.
 func LabelsToProto(in []machine.Label) map[string]string {
 	if len(in) == 0 {
 		return nil
@@ -93,7 +92,7 @@ func LabelsToProto(in []machine.Label) map[string]string {
 	return out
 }
 
-// PackRefToProto names one registered pack.
+// PackRefToProto returns the reference of a registered pack.
 func PackRefToProto(id, version, digest string) *pawlv1.PackRef {
 	return &pawlv1.PackRef{Id: id, Version: version, Digest: digest}
 }
@@ -112,7 +111,7 @@ func limitsToProto(l machine.Limits) *pawlv1.RunLimits {
 	}
 }
 
-// BudgetsToProto converts the budgets that hold for a run.
+// BudgetsToProto converts the budgets of a run.
 func BudgetsToProto(r *query.RunOrigin) *pawlv1.RunBudgets {
 	b := &r.Budget
 	out := &pawlv1.RunBudgets{
@@ -126,7 +125,7 @@ func BudgetsToProto(r *query.RunOrigin) *pawlv1.RunBudgets {
 	return out
 }
 
-// stepsToProto converts steps without payload and answer.
+// stepsToProto converts steps without their payloads and answers.
 func stepsToProto(run string, in []machine.ToolStep) []*pawlv1.Step {
 	var out []*pawlv1.Step
 	for i := range in {
@@ -168,7 +167,7 @@ func headToProto(h *machine.ArtifactHead) *pawlv1.ArtifactHead {
 
 func modeToProto(m machine.Mode) pawlv1.ArtifactMode { return pawlv1.ArtifactMode(m + 1) }
 
-// ArtifactsToProto converts accumulated values, by name.
+// ArtifactsToProto converts the artifacts of a run, sorted by name.
 func ArtifactsToProto(heads []machine.ArtifactHead, in []runtime.ArtifactValue) []*pawlv1.Artifact {
 	var out []*pawlv1.Artifact
 	for _, a := range in {

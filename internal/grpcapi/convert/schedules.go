@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 )
 
-// SchedulesToProto tells schedules.
+// SchedulesToProto converts schedules.
 func SchedulesToProto(shown []schedule.Shown) *pawlv1.ListSchedulesResponse {
 	out := &pawlv1.ListSchedulesResponse{}
 	for i := range shown {

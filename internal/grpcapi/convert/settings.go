@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// executorKeys are the keys of a prompt that the engine leaves to the executor.
+// executorKeys are the keys of a prompt that the engine does not use. The executor does.
 var executorKeys = []string{
 	"parameters", "model_overrides", "validators", "tool_policy", "media", "pipeline", "tested_models", "provider",
 }
@@ -18,8 +18,8 @@ var executorKeys = []string{
 // maxSettings limits the cache of turns' settings.
 const maxSettings = 1024
 
-// SettingsCache makes the settings of turns: what a pack says to the executor,
-// in the pack's own words. They depend on the pack alone.
+// SettingsCache returns the settings of turns: the parts of a pack that are for the executor, in the
+// JSON of the pack. They depend only on the pack.
 type SettingsCache struct {
 	mu    sync.Mutex
 	known *cache.LRU[settingsKey, string]
@@ -27,7 +27,7 @@ type SettingsCache struct {
 
 type settingsKey struct{ digest, prompt, state string }
 
-// NewSettingsCache makes an empty cache.
+// NewSettingsCache returns an empty cache.
 func NewSettingsCache() *SettingsCache {
 	return &SettingsCache{known: cache.New[settingsKey, string](maxSettings)}
 }
@@ -48,7 +48,7 @@ func (c *SettingsCache) Of(p *pack.Pack, prompt, state string) string {
 	return text
 }
 
-// rawPack is a pack's document down to the values that are handed on.
+// rawPack is the part of a pack's document whose values are passed on unchanged.
 type rawPack struct {
 	Prompts map[string]map[string]json.RawMessage `json:"prompts"`
 	Evals   []json.RawMessage                     `json:"evals"`
@@ -57,7 +57,7 @@ type rawPack struct {
 
 func settingsOf(p *pack.Pack, prompt, state string) string {
 	var doc rawPack
-	// The canonical form was read into its types before; it cannot fail here.
+	// The canonical form was decoded before, so decoding cannot fail here.
 	if json.Unmarshal(p.Canonical, &doc) != nil {
 		return "{}"
 	}
@@ -97,7 +97,7 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	return string(text)
 }
 
-// orchestration returns the state's own setting of its orchestration; "" = not set.
+// orchestration returns the orchestration that a state sets, or "".
 func orchestration(p *pack.Pack, state string) string {
 	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil {
 		return ""
@@ -105,8 +105,8 @@ func orchestration(p *pack.Pack, state string) string {
 	return p.Doc.Workflow.States[state].Orchestration
 }
 
-// mergeEvals lists the pack's evals and the prompt's; the prompt's replaces one
-// of the same id (RFC 0006).
+// mergeEvals joins the evals of the pack and of the prompt. An eval of the prompt replaces one of the pack
+// with the same id (RFC 0006).
 func mergeEvals(packs []json.RawMessage, prompts json.RawMessage) []json.RawMessage {
 	var own []json.RawMessage
 	if len(prompts) > 0 && json.Unmarshal(prompts, &own) != nil {
@@ -133,12 +133,12 @@ func evalID(raw json.RawMessage) string {
 	return eval.ID
 }
 
-// noSkills is the filter of a state that takes none.
+// noSkills is the filter of a state without skills.
 const noSkills = "none"
 
-// FilterSkills keeps the sources at, below or above the filter's path, and the inline
-// skill of that name (RFC 0008). Of a source above it the executor takes what the filter,
-// which it gets as skills_filter, names.
+// FilterSkills returns the sources at, below or above the filter's path, and the inline skill with the
+// filter's name (RFC 0008). From a source above the path, the executor uses only what the filter names; it
+// gets the filter as skills_filter.
 func FilterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 	switch filter {
 	case "":
@@ -160,7 +160,7 @@ func FilterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 	return kept
 }
 
-// Within says whether a path is a folder or lies in it.
+// Within reports whether a path is a folder or inside it.
 func Within(path, folder string) bool {
 	path = strings.TrimSuffix(path, "/")
 	folder = strings.TrimSuffix(folder, "/")

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// SteerFromProto reads what SteerRun says.
+// SteerFromProto converts a SteerRun request.
 func SteerFromProto(c Caller, req *pawlv1.SteerRunRequest) (runtime.Request, error) {
 	when := machine.SteerWhen(req.GetWhen())
 	if when == machine.SteerUnset {
@@ -16,24 +16,24 @@ func SteerFromProto(c Caller, req *pawlv1.SteerRunRequest) (runtime.Request, err
 	return runtime.Request{RunRef: c.Run(req), ID: req.GetRequestId(), Command: machine.Steer{Text: req.GetText(), When: when}}, nil
 }
 
-// StopFromProto reads what StopRun asks.
+// StopFromProto converts a StopRun request.
 func StopFromProto(c Caller, req *pawlv1.StopRunRequest) (runtime.Request, error) {
 	return runtime.Request{RunRef: c.Run(req), ID: req.GetRequestId(), Command: machine.Stop{Note: req.GetNote()}}, nil
 }
 
-// Steered is the response of SteerRun.
+// Steered returns the response of SteerRun.
 func Steered(a *Answer) *pawlv1.SteerRunResponse {
 	return &pawlv1.SteerRunResponse{
 		Record: a.Record(machine.RecSteered), Status: a.Status(), Seq: a.Seq(), Turn: a.TurnRef(), Duplicate: a.Duplicate,
 	}
 }
 
-// Stopped is the response of StopRun.
+// Stopped returns the response of StopRun.
 func Stopped(a *Answer) *pawlv1.StopRunResponse {
 	return &pawlv1.StopRunResponse{Record: a.Record(machine.RecStopped), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate}
 }
 
-// steerBody sets the bodies of what people say in between, and of notices.
+// steerBody sets the body of a record about steering or a notice.
 func steerBody(out *pawlv1.Record, body machine.Body) {
 	switch b := body.(type) {
 	case *machine.Steered:

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
-// ForkFromProto reads what ForkRun asks.
+// ForkFromProto converts a ForkRun request.
 func ForkFromProto(c Caller, req *pawlv1.ForkRunRequest) (timetravel.ForkRequest, error) {
 	variables, err := compactObject("variables_json", req.GetVariablesJson())
 	return timetravel.ForkRequest{
@@ -20,7 +20,7 @@ func ForkFromProto(c Caller, req *pawlv1.ForkRunRequest) (timetravel.ForkRequest
 	}, err
 }
 
-// ErasureToProto tells that a run was erased; nil: it was not.
+// ErasureToProto converts the erasure of a run; nil if the run was not erased.
 func ErasureToProto(e *machine.Erased) *pawlv1.Erasure {
 	if e == nil {
 		return nil
@@ -28,7 +28,7 @@ func ErasureToProto(e *machine.Erased) *pawlv1.Erasure {
 	return &pawlv1.Erasure{At: TimeToProto(e.At), By: e.By, Reason: e.Why}
 }
 
-// ErasedToProto tells what is left of an erased run.
+// ErasedToProto converts what remains of an erased run.
 func ErasedToProto(s *machine.State, duplicate bool) *pawlv1.EraseRunResponse {
 	if s == nil {
 		return nil
@@ -38,7 +38,7 @@ func ErasedToProto(s *machine.State, duplicate bool) *pawlv1.EraseRunResponse {
 	}
 }
 
-// DeletedToProto tells what is kept of a deleted run.
+// DeletedToProto converts what remains of a deleted run.
 func DeletedToProto(d *machine.Deleted, duplicate bool) *pawlv1.DeleteRunResponse {
 	return &pawlv1.DeleteRunResponse{
 		DeletedAt: TimeToProto(d.At), DeletedBy: d.By, Rule: d.Why, Status: pawlv1.RunStatus(d.Status),
@@ -46,12 +46,12 @@ func DeletedToProto(d *machine.Deleted, duplicate bool) *pawlv1.DeleteRunRespons
 	}
 }
 
-// DiffFromProto reads what DiffRuns asks.
+// DiffFromProto converts a DiffRuns request.
 func DiffFromProto(c Caller, req *pawlv1.DiffRunsRequest) timetravel.DiffRequest {
 	return timetravel.DiffRequest{RunRef: c.Run(req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}
 }
 
-// DiffToProto tells how two runs differ.
+// DiffToProto converts the differences of two runs.
 func DiffToProto(d *timetravel.Diff) *pawlv1.DiffRunsResponse {
 	out := &pawlv1.DiffRunsResponse{
 		Base: pointToProto(&d.Base), Other: pointToProto(&d.Other), CommonPath: int32(d.Common),

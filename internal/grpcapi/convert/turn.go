@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// TurnViewToProto converts what an executor is handed.
+// TurnViewToProto converts a turn with everything that its executor needs.
 func TurnViewToProto(v *runtime.TurnView) *pawlv1.GetTurnResponse {
 	run := v.Run
 	out := &pawlv1.GetTurnResponse{
@@ -48,7 +48,7 @@ func StepViewToProto(run string, v *history.StepView) *pawlv1.Step {
 	return out
 }
 
-// OutcomeToProto converts the answer to one step request.
+// OutcomeToProto converts the engine's answer to one step request.
 func OutcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRequest) *pawlv1.StepOutcome {
 	out := &pawlv1.StepOutcome{Key: a.Key, Replayed: a.Replayed, Denial: denialToProto(a.Denial)}
 	if a.Step == 0 {
@@ -69,7 +69,7 @@ func OutcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRe
 	return out
 }
 
-// DescribeSlots adds the pack's words for the artifacts of a state.
+// DescribeSlots adds the pack's descriptions of the artifacts of a state.
 func DescribeSlots(p *pack.Pack, state string, slots []*pawlv1.ArtifactSlot) {
 	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil {
 		return
@@ -82,7 +82,7 @@ func DescribeSlots(p *pack.Pack, state string, slots []*pawlv1.ArtifactSlot) {
 	}
 }
 
-// RemainingToProto tells what is left of budgets.
+// RemainingToProto converts the remaining budgets.
 func RemainingToProto(r *machine.Remaining) *pawlv1.Remaining {
 	out := &pawlv1.Remaining{Visits: r.Visits, ToolCalls: r.ToolCalls, Steps: r.Steps, Tokens: r.Tokens, CostMicroUsd: r.CostMicro}
 	if r.WallTime != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// TimeToProto converts Unix nanoseconds; 0 is unset.
+// TimeToProto converts Unix nanoseconds. 0 means that the time is not set.
 func TimeToProto(nanos int64) *timestamppb.Timestamp {
 	if nanos == 0 {
 		return nil
@@ -19,7 +19,7 @@ func TimeToProto(nanos int64) *timestamppb.Timestamp {
 	return timestamppb.New(time.Unix(0, nanos))
 }
 
-// compactJSON checks and compacts one JSON text; empty stays nil.
+// compactJSON checks and compacts a JSON text. It returns nil for an empty text.
 func compactJSON(field, text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -31,7 +31,7 @@ func compactJSON(field, text string) ([]byte, error) {
 	return out, nil
 }
 
-// compactObject is compactJSON for a text that has to be an object.
+// compactObject is compactJSON for a text that must be a JSON object.
 func compactObject(field, text string) ([]byte, error) {
 	out, err := compactJSON(field, text)
 	if err == nil && len(out) > 0 && out[0] != '{' {
@@ -44,8 +44,8 @@ func invalidJSON(field, why string) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "INVALID_JSON", Field: field, Message: "no valid JSON: " + why}
 }
 
-// writesFromProto converts values to the stored form. The machine checks them, after the checks
-// of the run.
+// writesFromProto converts artifacts to the stored form. The machine checks them, after the checks of
+// the run.
 func writesFromProto(in []*pawlv1.ArtifactWrite) []machine.ArtifactWrite {
 	if len(in) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func valueToProto(mediaType string, value []byte) *pawlv1.ArtifactValue {
 	return out
 }
 
-// MediaTypes gives the declared media type of an artifact of one run.
+// MediaTypes returns the declared media type of an artifact of one run.
 type MediaTypes func(artifact string) string
 
 func (types MediaTypes) writesToProto(in []machine.ArtifactWrite) []*pawlv1.ArtifactWrite {
@@ -243,7 +243,7 @@ func denialToProto(d *machine.Denial) *pawlv1.Denial {
 	return &pawlv1.Denial{Code: d.Code, Message: d.Message}
 }
 
-// timeFromProto is 0 for an unset time.
+// timeFromProto converts a time to Unix nanoseconds. It returns 0 for a time that is not set.
 func timeFromProto(at *timestamppb.Timestamp) int64 {
 	if at == nil {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// WorkerFromProto reads what a worker registers with.
+// WorkerFromProto converts the registration of a worker.
 func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) dispatch.WorkerRequest {
 	out := dispatch.WorkerRequest{
 		Call: call, ID: in.GetWorkerId(), Instance: in.GetInstance(), Client: in.GetClient(), AllowUnknown: in.GetAllowUnknown(),
@@ -38,12 +38,12 @@ func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) dispatch.
 	return out
 }
 
-// ServedFromProto reads a run that a worker serves.
+// ServedFromProto converts the name of a run that a worker serves, with its tools.
 func ServedFromProto(in *pawlv1.ServeRun) dispatch.Served {
 	return dispatch.Served{RunID: in.GetRunId(), Tools: in.GetTools()}
 }
 
-// RegisteredToProto tells a worker what it was registered with.
+// RegisteredToProto returns the response to the registration of a worker.
 func RegisteredToProto(conn *dispatch.Connection) *pawlv1.WorkerRegistered {
 	out := &pawlv1.WorkerRegistered{
 		TurnCapacity: int32(conn.Offer.Turns), StepCapacity: int32(conn.Offer.Steps), Unknown: conn.Unknown,
@@ -57,7 +57,7 @@ func RegisteredToProto(conn *dispatch.Connection) *pawlv1.WorkerRegistered {
 	return out
 }
 
-// TurnLeaseToProto tells the lease of a turn.
+// TurnLeaseToProto converts the lease of a turn.
 func TurnLeaseToProto(l *dispatch.TurnLease) *pawlv1.TurnLease {
 	return &pawlv1.TurnLease{
 		RunId: l.RunID, TurnSeq: l.Turn, Attempt: int32(l.Attempt), Delivery: int32(l.Delivery), Token: l.Token,
@@ -69,7 +69,7 @@ func stepLeaseToProto(l *dispatch.StepLease) *pawlv1.StepLease {
 	return &pawlv1.StepLease{RunId: l.RunID, Step: l.Step, Tool: l.Tool, Attempt: int32(l.Attempt), Token: l.Token}
 }
 
-// StepAssignmentToProto tells a step that is handed to a worker.
+// StepAssignmentToProto converts a step that is assigned to a worker.
 func StepAssignmentToProto(d *dispatch.StepDelivery) *pawlv1.StepAssignment {
 	return &pawlv1.StepAssignment{
 		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
@@ -79,7 +79,7 @@ func StepAssignmentToProto(d *dispatch.StepDelivery) *pawlv1.StepAssignment {
 	}
 }
 
-// RevocationToProto tells which lease is over, and why.
+// RevocationToProto converts the end of a lease with its cause.
 func RevocationToProto(r *dispatch.Revocation) *pawlv1.Revocation {
 	out := &pawlv1.Revocation{Cause: pawlv1.RevokeCause(r.Cause)}
 	if r.Turn != nil {
@@ -90,14 +90,14 @@ func RevocationToProto(r *dispatch.Revocation) *pawlv1.Revocation {
 	return out
 }
 
-// ShownFromProto reads a piece that a worker shows.
+// ShownFromProto converts a piece of output that a worker sends while it works.
 func ShownFromProto(in *pawlv1.WorkerOutput) dispatch.Shown {
 	return dispatch.Shown{
 		Token: in.GetToken(), Offset: in.GetOffset(), Text: in.GetText(), Reset: in.GetReset_(), Reasoning: in.GetReasoning(),
 	}
 }
 
-// OutputToProto tells a piece of a turn's text.
+// OutputToProto converts a piece of a turn's output for a stream of records.
 func OutputToProto(c *render.OutputChunk) *pawlv1.StreamTransitionsResponse {
 	return &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Output{Output: &pawlv1.OutputChunk{
 		TurnSeq: c.Turn, Attempt: int32(c.Attempt), Delivery: int32(c.Delivery), Offset: c.Offset, Text: c.Text, Reset_: c.Reset, Reasoning: c.Reasoning,

@@ -17,18 +17,18 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// maxForm bounds the body of a decision, in bytes.
+// maxForm limits the body of a decision, in bytes.
 const maxForm = 16 << 10
 
-// Handler serves links: GET shows the call, POST decides about it. Every call that it makes goes
-// through the server's own interceptors, with the rights, limits and audit of the principal of the
-// link. Safe for concurrent use.
+// Handler serves decision links. GET shows the held call, POST decides about it. Every call that it makes
+// passes the server's interceptors, with the rights, limits and audit of the link's principal. Safe for
+// concurrent use.
 type Handler struct {
 	Signer *Signer
 	// Conn is an in-process connection to the server.
 	Conn grpc.ClientConnInterface
-	// Enter returns the context of calls as the principal of a link; leave ends it. The error is a
-	// status: the maker of the link has lost its right.
+	// Enter returns the context for calls as the principal of a link, and a function that ends it. It fails
+	// with a status if the maker of the link has lost its right.
 	Enter func(r *http.Request, l *Link) (ctx context.Context, leave func(), err error)
 	// Refused is called for a request with a token that is not authentic.
 	Refused func(r *http.Request, err error)
@@ -72,8 +72,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.show(ctx, w, r, &l, http.StatusOK)
 }
 
-// show answers with the call if it waits, else with what was decided. decided is the status of the
-// latter.
+// show writes a page with the held call. If the call does not wait any more, the page has the decision
+// instead, with the HTTP status decided.
 func (h *Handler) show(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link, decided int) {
 	waiting, err := h.waiting(ctx, l)
 	if err == nil && waiting == nil {
@@ -118,7 +118,7 @@ func shown(l *Link, a *pawlv1.Approval) *shownCall {
 	return s
 }
 
-// showDecided answers with the last decision about the step, or that there is nothing to decide.
+// showDecided writes a page with the last decision about the step, or says that there is none.
 func (h *Handler) showDecided(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link, code int) {
 	record, err := h.decided(ctx, l)
 	if err != nil {
@@ -144,7 +144,7 @@ func (h *Handler) showDecided(ctx context.Context, w http.ResponseWriter, r *htt
 	write(w, r, code, page{Title: "Already decided: " + verdicts[d.GetVerdict()], Text: text})
 }
 
-// verdicts are the words for what was decided.
+// verdicts are the words of the page for each decision.
 var verdicts = map[pawlv1.StepVerdict]string{
 	pawlv1.StepVerdict_STEP_VERDICT_APPROVED:  "approved",
 	pawlv1.StepVerdict_STEP_VERDICT_DENIED:    "denied",
@@ -153,16 +153,16 @@ var verdicts = map[pawlv1.StepVerdict]string{
 	pawlv1.StepVerdict_STEP_VERDICT_EXPIRED:   "approved, and not made in time",
 }
 
-// buttons are the decisions of the form.
+// buttons maps the buttons of the form to decisions.
 var buttons = map[string]pawlv1.StepDecision{
 	"approve": pawlv1.StepDecision_STEP_DECISION_APPROVE,
 	"deny":    pawlv1.StepDecision_STEP_DECISION_DENY,
 }
 
-// decide makes the decision of a form.
+// decide makes the decision that a submitted form contains.
 func (h *Handler) decide(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	// The query is no part of the form: a link with ?decision=approve decides nothing by itself.
+	// Only the body counts: a link with ?decision=approve must not decide by itself.
 	if err := r.ParseForm(); err != nil || buttons[r.PostForm.Get("decision")] == 0 || len(r.PostForm["decision"]) != 1 {
 		write(w, r, http.StatusBadRequest, page{Title: "No decision", Text: "The form has to say approve or deny. Open the link again and press a button."})
 		return
@@ -188,7 +188,7 @@ func (h *Handler) decide(ctx context.Context, w http.ResponseWriter, r *http.Req
 	})
 }
 
-// waiting reads the held call of the link's step; nil = it does not wait.
+// waiting reads the held call of the link. It returns nil if the call does not wait.
 func (h *Handler) waiting(ctx context.Context, l *Link) (*pawlv1.Approval, error) {
 	req := &pawlv1.ListApprovalsRequest{Namespace: l.Namespace, RunId: l.RunID, PageSize: 1000}
 	for {
@@ -207,7 +207,7 @@ func (h *Handler) waiting(ctx context.Context, l *Link) (*pawlv1.Approval, error
 	}
 }
 
-// decided reads the last decision about the link's step; nil = there is none.
+// decided reads the last decision about the link's step. It returns nil if there is none.
 func (h *Handler) decided(ctx context.Context, l *Link) (last *pawlv1.Record, err error) {
 	req := &pawlv1.ListTransitionsRequest{
 		Namespace: l.Namespace, RunId: l.RunID, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED}, PageSize: 1000,
@@ -228,7 +228,7 @@ func (h *Handler) decided(ctx context.Context, l *Link) (last *pawlv1.Record, er
 	}
 }
 
-// fail answers an error of a call.
+// fail writes a page for the error of a call.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	code, p := http.StatusServiceUnavailable, page{Title: "Try again later", Text: "The sidecar cannot answer now. Nothing was decided. Open the link again in a moment."}
 	switch st := status.Convert(err); st.Code() {
@@ -248,17 +248,17 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	write(w, r, code, p)
 }
 
-// refusals are the sentences for the reasons that people meet.
+// refusals are the sentences of the page for error reasons.
 var refusals = map[string]string{
 	"APPROVER_IS_STARTER": "The principal that made this link started the run, and the pack does not let that principal decide. Ask for a link of another principal.",
 	"OWNER_LOST_RIGHT":    "The principal that made this link may no longer decide about calls.",
 	"SCOPE_MISSING":       "The call has sensitive arguments, which links do not show. Decide with pawl approvals.",
 }
 
-// digestText is the digest as the API writes it.
+// digestText returns the digest in the form of the API.
 func digestText(l *Link) string { return "sha256:" + hex.EncodeToString(l.Digest[:]) }
 
-// ParseDigest reads the digest of a call as the API writes it; false: it is none.
+// ParseDigest parses the digest of a call in the form of the API. It returns false for another text.
 func ParseDigest(text string) (digest [32]byte, ok bool) {
 	raw, err := hex.DecodeString(strings.TrimPrefix(text, "sha256:"))
 	if err != nil || len(raw) != len(digest) {
@@ -276,7 +276,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// Bearer adds a token to the metadata of calls.
+// Bearer returns a context for calls with a bearer token and metadata.
 func Bearer(ctx context.Context, md metadata.MD, token string) context.Context {
 	return metadata.NewOutgoingContext(ctx, metadata.Join(md, metadata.Pairs("authorization", "Bearer "+token)))
 }

@@ -20,36 +20,36 @@ var pageText string
 //go:embed page.css
 var pageStyle string
 
-// pages is the one template of all answers.
+// pages is the template of all pages.
 var pages = template.Must(template.New("page").Parse(pageText))
 
-// policy is the Content-Security-Policy of every answer: nothing is loaded or run, the one style sheet
-// is named by its hash, and the form goes nowhere else.
+// policy is the Content-Security-Policy of every page. A page loads and runs nothing, its style sheet is
+// identified by its hash, and its form can only be sent to this server.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(pageStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-// page is what an answer shows.
+// page is the data of the template.
 type page struct {
-	// Title and Text say what is the case.
+	// Title and Text describe the situation.
 	Title, Text string
-	// Call is the held call; nil = none is shown.
+	// Call is the held call; nil if the page shows none.
 	Call *shownCall
-	// Ask: the two buttons are shown.
+	// Ask means that the page has the two buttons.
 	Ask bool
-	// Style is the style sheet, which is part of the page.
+	// Style is the style sheet, which the page contains.
 	Style template.CSS
 }
 
-// shownCall is what the page shows of a held call.
+// shownCall is the held call as the page shows it.
 type shownCall struct {
 	Tool, Arguments, Run, Pack, State, Digest, Person, Since, Until, Then, LinkEnds, ConditionError string
 	Step                                                                                            uint32
 }
 
-// write answers with a page.
+// write writes a page as the answer.
 func write(w http.ResponseWriter, r *http.Request, status int, p page) {
 	p.Style = template.CSS(pageStyle) //nolint:gosec // it is a file of this package
 	var body bytes.Buffer
@@ -71,8 +71,8 @@ func write(w http.ResponseWriter, r *http.Request, status int, p page) {
 	}
 }
 
-// Arguments shows the arguments of a call with one line for each field. Characters without a form of
-// their own, such as the marks that reverse the direction of text, are shown as escapes.
+// Arguments returns the arguments of a call with one line for each field. Characters that cannot be seen,
+// such as marks that reverse the direction of text, are written as escapes.
 func Arguments(payload string) string {
 	var indented bytes.Buffer
 	if json.Indent(&indented, []byte(payload), "", "  ") == nil {
@@ -92,7 +92,7 @@ func Arguments(payload string) string {
 	return b.String()
 }
 
-// moment writes a time for people; "" for none.
+// moment returns a time for people, or "" for the zero time.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Path is where the gateway serves links: this and the token.
+// Path is the path of decision links on the gateway. The token follows it.
 const Path = "/decide/"
 
-// Signer makes links and reads them. The nil Signer makes none. Safe for concurrent use.
+// Signer makes links and reads their tokens. A nil Signer makes none. Safe for concurrent use.
 type Signer struct {
 	base   string
 	expiry time.Duration
@@ -17,18 +17,18 @@ type Signer struct {
 	keys   atomic.Pointer[Keys]
 }
 
-// NewSigner makes links below a public base URL that hold for a time; 0 = no time limit. There is at
-// least one key.
+// NewSigner returns a Signer of links below a public base URL. The links are valid for the time expiry; 0
+// means no time limit. keys has at least one key.
 func NewSigner(base string, expiry time.Duration, keys Keys, now func() time.Time) *Signer {
 	s := &Signer{base: strings.TrimRight(base, "/"), expiry: expiry, now: now}
 	s.Replace(keys)
 	return s
 }
 
-// Replace installs another list of keys. Links of keys that it does not have no longer verify.
+// Replace replaces the keys. Links that were signed with other keys are no longer valid.
 func (s *Signer) Replace(keys Keys) { s.keys.Store(&keys) }
 
-// URL makes a link whose time begins at a moment, and says when it ends; the zero time = never.
+// URL returns a link that is valid from a time on, and when it expires; the zero time means never.
 func (s *Signer) URL(l Link, from time.Time) (url string, expires time.Time) {
 	if s.expiry > 0 {
 		expires = from.Add(s.expiry).Truncate(time.Second)
@@ -37,8 +37,8 @@ func (s *Signer) URL(l Link, from time.Time) (url string, expires time.Time) {
 	return s.base + Path + s.keys.Load().Sign(&l), expires
 }
 
-// Now is the present moment by the clock of the links.
+// Now returns the present time by the clock that decides about expiry.
 func (s *Signer) Now() time.Time { return s.now() }
 
-// Read is [Keys.Read] with the present keys.
+// Read verifies a token with the present keys, see [Keys.Read].
 func (s *Signer) Read(token string) (Link, error) { return s.keys.Load().Read(token) }

@@ -11,50 +11,51 @@ import (
 	"time"
 )
 
-// Link is what a token says: who may decide about which call, and until when.
+// Link is the content of a token: who may decide about which call, and until when.
 type Link struct {
-	// Namespace, RunID and Step are where the call is held.
+	// Namespace, RunID and Step identify the held call.
 	Namespace, RunID string
 	Step             uint32
-	// Digest is that of the exact call: SHA-256.
+	// Digest is the SHA-256 of the exact call.
 	Digest [sha256.Size]byte
-	// For is the name of the person that decides.
+	// For is the name of the person who decides.
 	For string
 	// By is the stored name of the principal that made the link. Its right to decide is checked
 	// again when the link is used.
 	By string
-	// Expires is Unix seconds; 0 = no time limit.
+	// Expires is the end of the link in Unix seconds; 0 means no time limit.
 	Expires int64
 }
 
-// Expired reports whether the time of the link is over.
+// Expired reports whether the link has expired.
 func (l *Link) Expired(now time.Time) bool { return l.Expires != 0 && now.Unix() >= l.Expires }
 
-// ErrForged is the error for a token that no key of the list has signed.
+// ErrForged is the error for a token that none of the keys has signed.
 var ErrForged = errors.New("the token is not authentic")
 
-// version is the first byte of a token's body. A body of another version is not read.
+// version is the first byte of a token's body. A body with another version is refused.
 const version = 1
 
-// purpose separates these signatures from everything else that the same key may sign.
+// purpose is part of the signed bytes, so that these signatures are not valid for anything else that the
+// same key signs.
 const purpose = "pawl decision link\x00"
 
-// maxToken bounds a token that is read, in characters. A token of the longest names is shorter.
+// maxToken is the longest token that is read, in characters. A token with the longest names is shorter.
 const maxToken = 2048
 
-// tokenText is base64url without padding. Strict: one token has one text.
+// tokenText is base64url without padding. It is strict, so that a token has only one text.
 var tokenText = base64.RawURLEncoding.Strict()
 
-// Keys is a list of keys for HMAC-SHA-256: the first signs, all verify.
+// Keys are keys for HMAC-SHA-256. The first one signs, all of them verify.
 type Keys [][]byte
 
-// Sign makes the token of a link: base64url of its fields and their HMAC-SHA-256.
+// Sign returns the token of a link: base64url of its fields and their HMAC-SHA-256.
 func (k Keys) Sign(l *Link) string {
 	body := l.body()
 	return tokenText.EncodeToString(append(body, mac(k[0], body)...))
 }
 
-// Read verifies a token and reads its link. The only error is [ErrForged]. The caller checks
+// Read verifies a token and returns its link. The only error is [ErrForged]. The caller must check
 // [Link.Expired].
 func (k Keys) Read(token string) (Link, error) {
 	if len(token) > maxToken || strings.ContainsAny(token, "\r\n") { // base64 skips line ends
@@ -86,8 +87,8 @@ func mac(key, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// body writes the fields: numbers of fixed size, and texts behind their lengths, so that two links
-// never have the same bytes.
+// body returns the fields as bytes: numbers of fixed size, and texts after their lengths, so that two
+// different links never have the same bytes.
 func (l *Link) body() []byte {
 	b := make([]byte, 0, 128)
 	b = append(b, version)

@@ -1,7 +1,6 @@
-// Package encoded keeps the records that were sent last as bytes, so that a record is encoded once
-// however many read it; and cuts what is too long for one message into pieces.
+// Package encoded caches the encoded bytes of recently sent records, so that a record is encoded once for
+// all its readers. It also cuts data that is too long for one message into pieces.
 //
-// Owns: a bounded memory of messages.
-// Keeps: no code changes bytes that are kept, and what only some readers may see has a
-// place of its own.
+// Owns: a cache of messages with a limited size.
+// Keeps: cached bytes never change, and bytes that only some readers may see have an entry of their own.
 package encoded

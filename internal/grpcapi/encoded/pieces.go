@@ -2,7 +2,7 @@ package encoded
 
 import "bufio"
 
-// Pieces hands what is written on, in pieces of most bytes at most; Flush sends the last.
+// Pieces returns a writer that calls send with pieces of at most most bytes. Flush sends the last piece.
 func Pieces(most int, send func(piece []byte) error) *bufio.Writer {
 	return bufio.NewWriterSize(&pieces{most: most, send: send}, most)
 }

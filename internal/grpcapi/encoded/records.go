@@ -7,12 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/cache"
 )
 
-// Bounds of what is kept of records that were sent, for the next readers of the same.
+// Limits of the cache of sent records.
 const (
 	keptRecords = 4096
 	keptBytes   = 4 << 20
-	// recordOverhead is what each counts for beside its bytes, so that the bound of bytes
-	// is that of their number too.
+	// recordOverhead is added to the size of each record, so that the limit of bytes limits the number
+	// of records too.
 	recordOverhead = keptBytes / keptRecords
 )
 
@@ -27,7 +27,7 @@ type RecordKey struct {
 	Index     uint16
 	Prev      uint64
 	Redacted  bool
-	// Erased: what is left of a record.
+	// Erased means that the values of the record's run were erased.
 	Erased bool
 }
 
@@ -39,7 +39,7 @@ type Records struct {
 	kept *cache.LRU[RecordKey, *keptRecord]
 }
 
-// Clear lets go of everything.
+// Clear removes all records.
 func (b *Records) Clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,7 +56,7 @@ type keptRecord struct {
 	err  error
 }
 
-// NewRecords makes an empty cache.
+// NewRecords returns an empty cache.
 func NewRecords() *Records {
 	return &Records{kept: cache.New[RecordKey, *keptRecord](keptBytes)}
 }
@@ -73,13 +73,13 @@ func (b *Records) Of(place RecordKey, convert func() (Message, error)) (Message,
 		kept.data, kept.err = convert()
 	})
 	if kept.err != nil && !mine {
-		// It may have been the other's stream that ended in the middle.
+		// The reader that converted the record may have failed because its own stream ended.
 		return convert()
 	}
 	return kept.data, kept.err
 }
 
-// keep finds what is kept of a place, or begins to keep it.
+// keep returns the cache entry of a record. It makes the entry if there is none.
 func (b *Records) keep(place RecordKey) *keptRecord {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +91,7 @@ func (b *Records) keep(place RecordKey) *keptRecord {
 	return kept
 }
 
-// settle counts what a record takes; one that could not be converted is not kept.
+// settle sets the size of a converted record in the cache. It removes a record whose conversion failed.
 func (b *Records) settle(place RecordKey, kept *keptRecord) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

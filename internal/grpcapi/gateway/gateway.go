@@ -22,33 +22,33 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
-// healthPath answers probes: 200 while grpc.health.v1 says SERVING, else 503. It takes
-// no token, and any Host, since probes come by address and it tells no secret.
+// healthPath answers probes: 200 while grpc.health.v1 says SERVING, otherwise 503. It needs no token and
+// accepts any Host, because probes use addresses and the answer is no secret.
 const healthPath = "/healthz"
 
-// Config of a gateway.
+// Config configures a gateway.
 type Config struct {
-	// Page is served at PagePath and below; nil = none.
+	// Page is served at PagePath and below; nil means no page.
 	Page     http.Handler
 	PagePath string
-	// Hosts and Origins are taken besides loopback names and the gateway's own pages.
+	// Hosts and Origins are accepted besides loopback names and the gateway's own pages.
 	Hosts, Origins []string
-	// MaxBody bounds the body of a request, bytes.
+	// MaxBody limits the body of a request, in bytes.
 	MaxBody int64
-	// Plugin serves the requests that PluginMatches says yes to, by escaped path; nil =
-	// there is none. Host and origin are checked, the type of the body is not.
+	// Plugin serves the requests whose escaped path PluginMatches accepts; nil means no plugin. Host
+	// and origin of the request are checked, the type of its body is not.
 	Plugin        http.Handler
 	PluginMatches func(path string) bool
-	// Links serves the requests below LinksPath; nil = there is none. Neither host, origin nor the
-	// type of the body is checked: the unguessable path is the proof of the caller, and a browser
-	// sends the form of a page without referrer with the origin null.
+	// Links serves the requests below LinksPath; nil means no links. Host, origin and the type of the
+	// body are not checked: the path, which nobody can guess, proves the caller, and a browser sends
+	// the form of a page without referrer with the origin null.
 	Links     http.Handler
 	LinksPath string
 	// Refused is called for each request that is refused before it becomes a call.
 	Refused func(context.Context, *status.Status)
 }
 
-// New returns the handler of a gateway whose calls use conn.
+// New returns the handler of a gateway that makes its calls on conn.
 func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
 	routes, err := NewRoutes(context.Background(), conn)
 	if err != nil {
@@ -68,7 +68,7 @@ func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
 	return &guard{cfg: cfg, next: mux}, nil
 }
 
-// NewRoutes are the paths of the contract, each a call of its method on conn.
+// NewRoutes returns the HTTP paths of the proto files. Each of them calls its method on conn.
 func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux, error) {
 	useStrictQuery()
 	routes := gw.NewServeMux(
@@ -98,12 +98,12 @@ func traceHeader(name string) (string, bool) {
 	return traceHeaderName, strings.EqualFold(name, traceHeaderName)
 }
 
-// noHeader keeps HTTP headers and gRPC metadata apart; Authorization, which the
-// gateway library passes on by itself, is all that a call needs.
+// noHeader passes no HTTP header as gRPC metadata, and no metadata as header. A call only needs
+// Authorization, which the gateway library passes by itself.
 func noHeader(string) (string, bool) { return "", false }
 
-// gatewayError writes an error as google.rpc.Status. Errors of the gateway itself (an unknown
-// path, a body that is not the request's JSON) get a reason like all others.
+// gatewayError writes an error as google.rpc.Status. Errors of the gateway itself, such as an unknown path
+// or a body that is not the request's JSON, get a reason too.
 func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
 	code := 0
 	if custom, ok := errors.AsType[*gw.HTTPStatusError](err); ok {
@@ -119,8 +119,8 @@ func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.Resp
 	WriteStatus(w, st, code)
 }
 
-// routingError answers what no path is for. The library's own form has 501 for a
-// method that a path does not take.
+// routingError answers a request with an unknown path, or with a method that the path does not have. The
+// library would answer the latter with 501.
 func routingError(ctx context.Context, mux *gw.ServeMux, m gw.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
 	text := fmt.Sprintf("%s %s is no path of this gateway; GET %s lists them", r.Method, apierror.Clip(r.URL.Path, apierror.MaxFieldBytes), OpenAPIPath)
 	switch code {
@@ -148,10 +148,10 @@ func gatewayReason(code codes.Code) string {
 	return "TRANSPORT"
 }
 
-// HTTPStatus maps the code as google.rpc does.
+// HTTPStatus returns the HTTP status for a gRPC status, by the mapping of google.rpc.
 func HTTPStatus(st *status.Status) int { return gw.HTTPStatusFromCode(st.Code()) }
 
-// retryAfter tells HTTP clients what RetryInfo tells others, in whole seconds.
+// retryAfter sets the header Retry-After from RetryInfo, in whole seconds.
 func retryAfter(h http.Header, st *status.Status) {
 	for _, detail := range st.Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {

@@ -18,10 +18,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// guard admits HTTP requests to the gateway. A JSON port on loopback can be
-// driven by any web page that the user has open: by a name that resolves to
-// 127.0.0.1 (refused by Host), by a cross-origin request (refused by Origin),
-// or by a form, which cannot send application/json (refused by content type).
+// guard checks HTTP requests to the gateway before anything else. Any web page that the user has open could
+// call a JSON port on loopback: by a name that resolves to 127.0.0.1 (refused by Host), by a cross-origin
+// request (refused by Origin), or by a form, which cannot send application/json (refused by content type).
 type guard struct {
 	cfg  Config
 	next http.Handler
@@ -31,7 +30,7 @@ type guard struct {
 // may send a POST without a body.
 var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// ServeHTTP refuses or hands on.
+// ServeHTTP refuses a request or passes it on.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.cfg.Links != nil && strings.HasPrefix(r.URL.Path, g.cfg.LinksPath) {
 		g.cfg.Links.ServeHTTP(w, r)
@@ -58,7 +57,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// visits: the request is the guest's, which judges the type of its body itself.
+// visits reports whether a request is for the plugin, which checks the type of its body itself.
 func (g *guard) visits(r *http.Request) bool {
 	return g.cfg.Plugin != nil && g.cfg.PluginMatches(r.URL.EscapedPath())
 }
@@ -79,8 +78,7 @@ func (g *guard) refuse(r *http.Request) *machine.Error {
 	return refuseText(r)
 }
 
-// refuseText refuses what could not travel on as a string of protobuf or a
-// header of gRPC.
+// refuseText returns an error for a request with text that cannot be a protobuf string or a gRPC header.
 func refuseText(r *http.Request) *machine.Error {
 	query, err := url.QueryUnescape(r.URL.RawQuery)
 	for _, part := range []struct {
@@ -100,8 +98,8 @@ func refuseText(r *http.Request) *machine.Error {
 	return nil
 }
 
-// sameOrigin: the page that calls was served by this gateway under the very name
-// that the request is made to, which hostAllowed has admitted.
+// sameOrigin reports whether the calling page was served by this gateway, under the same name as the
+// request. hostAllowed has accepted that name.
 func sameOrigin(r *http.Request, origin string) bool {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -112,7 +110,7 @@ func sameOrigin(r *http.Request, origin string) bool {
 
 func (g *guard) hostAllowed(hostport string) bool { return HostNamed(hostport, g.cfg.Hosts) }
 
-// HostNamed: the Host header is a loopback name, or one of those.
+// HostNamed reports whether a Host header is a loopback name or one of the given names.
 func HostNamed(hostport string, names []string) bool {
 	host := hostOf(hostport)
 	if ip := net.ParseIP(host); strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() {
@@ -123,7 +121,7 @@ func HostNamed(hostport string, names []string) bool {
 	})
 }
 
-// IsAddress: the Host header is an address. No name of another page resolved to it.
+// IsAddress reports whether a Host header is an IP address. Then no attacker's name was resolved to it.
 func IsAddress(hostport string) bool { return net.ParseIP(hostOf(hostport)) != nil }
 
 func hostOf(hostport string) string {
@@ -140,7 +138,7 @@ func isJSON(contentType string) bool {
 	return err == nil && kind == "application/json" && (!set || strings.EqualFold(charset, "utf-8"))
 }
 
-// allowOrigin lets a browser read the answer, for an origin that was admitted.
+// allowOrigin sets the headers that let a browser read the answer, for an accepted origin.
 func allowOrigin(h http.Header, origin string) {
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Allow-Origin", origin)
@@ -150,7 +148,7 @@ func allowOrigin(h http.Header, origin string) {
 	h.Set("Access-Control-Max-Age", "600")
 }
 
-// WriteRefusal answers what never reached the gRPC server, in the same form.
+// WriteRefusal answers a request that did not reach the gRPC server, in the form of all errors.
 func WriteRefusal(w http.ResponseWriter, refusal *machine.Error) {
 	st := apierror.Refused(refusal)
 	code := HTTPStatus(st)

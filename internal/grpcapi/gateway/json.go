@@ -14,11 +14,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// RealJSON reads request bodies as ProtoJSON in which fields that hold JSON as text may
-// also be real JSON: `"variables": {"goal": "x"}` and `"variablesJson": {"goal": "x"}` are
-// `"variablesJson": "{\"goal\":\"x\"}"`. Numbers keep their digits. Values of enums may be
-// the bare names that the command line has: `"CALLER"` is `"EXECUTION_CALLER"`. Answers are
-// ProtoJSON.
+// RealJSON reads request bodies as ProtoJSON, with two additions. A field that holds JSON as text may also
+// be real JSON: `"variables": {"goal": "x"}` and `"variablesJson": {"goal": "x"}` mean
+// `"variablesJson": "{\"goal\":\"x\"}"`; numbers keep their digits. An enum value may be the short name that
+// the command line uses: `"CALLER"` means `"EXECUTION_CALLER"`. Answers are plain ProtoJSON.
 type RealJSON struct{ gw.JSONPb }
 
 // NewDecoder implements the library's Marshaler.
@@ -42,8 +41,8 @@ func (m *RealJSON) NewDecoder(r io.Reader) gw.Decoder {
 	})
 }
 
-// textJSON turns the real JSON in the JSON form of a message into text. What is not of
-// the message's shape is left to the library to refuse.
+// textJSON converts the real JSON in the JSON form of a message to text. JSON without the shape of the
+// message stays unchanged; the library refuses it.
 func textJSON(m protoreflect.MessageDescriptor, raw json.RawMessage) (json.RawMessage, error) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(raw, &object) != nil {
@@ -57,7 +56,7 @@ func textJSON(m protoreflect.MessageDescriptor, raw json.RawMessage) (json.RawMe
 	return json.Marshal(object)
 }
 
-// textField does it for one field, in place.
+// textField converts the value of one field in object.
 func textField(field protoreflect.FieldDescriptor, object map[string]json.RawMessage) error {
 	if holdsJSON(field) {
 		return textValue(field, object)
@@ -80,7 +79,7 @@ func textField(field protoreflect.FieldDescriptor, object map[string]json.RawMes
 	return nil
 }
 
-// textInner goes into a message, into each of a list or of a map.
+// textInner converts a nested message, or each message of a list or a map.
 func textInner(field protoreflect.FieldDescriptor, raw json.RawMessage) (json.RawMessage, error) {
 	var err error
 	switch {
@@ -101,7 +100,7 @@ func textInner(field protoreflect.FieldDescriptor, raw json.RawMessage) (json.Ra
 	return textJSON(field.Message(), raw)
 }
 
-// fullEnums gives the bare names of an enum's field, one or a list, their prefix.
+// fullEnums adds the prefix to short names of enum values, in a single value or a list.
 func fullEnums(field protoreflect.FieldDescriptor, raw json.RawMessage) json.RawMessage {
 	var list []string
 	if json.Unmarshal(raw, &list) != nil {
@@ -124,8 +123,8 @@ func fullEnums(field protoreflect.FieldDescriptor, raw json.RawMessage) json.Raw
 	return out
 }
 
-// fullEnum is a value's name as the contract has it. The names of an enum share the
-// prefix of its value 0, which is called UNSPECIFIED.
+// fullEnum returns the full name of an enum value. All names of an enum have the prefix of its value 0,
+// which is named UNSPECIFIED.
 func fullEnum(enum protoreflect.EnumDescriptor, name string) string {
 	prefix, ok := strings.CutSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED")
 	full := prefix + strings.ToUpper(name)
@@ -135,14 +134,13 @@ func fullEnum(enum protoreflect.EnumDescriptor, name string) string {
 	return name
 }
 
-// holdsJSON says whether a field is JSON as text, as its name says: `json`, or `…_json`.
+// holdsJSON reports whether a field holds JSON as text. Its name is then `json` or `…_json`.
 func holdsJSON(field protoreflect.FieldDescriptor) bool {
 	name := field.TextName()
 	return field.Kind() == protoreflect.StringKind && !field.IsList() && (name == "json" || strings.HasSuffix(name, "_json"))
 }
 
-// textValue writes the value of a field that holds JSON as text, under any of the field's
-// names.
+// textValue converts the value of a field that holds JSON as text, under any of the names of the field.
 func textValue(field protoreflect.FieldDescriptor, object map[string]json.RawMessage) error {
 	names := []string{field.JSONName(), field.TextName()}
 	if plain := strings.TrimSuffix(field.JSONName(), "Json"); plain != field.JSONName() && field.ContainingMessage().Fields().ByJSONName(plain) == nil {
@@ -168,8 +166,8 @@ func textValue(field protoreflect.FieldDescriptor, object map[string]json.RawMes
 	return nil
 }
 
-// textOf is a JSON value as a JSON string; a string that is text already stays, and null
-// is an absent field.
+// textOf returns a JSON value as a JSON string. A string that is already the text stays unchanged, and null
+// means that the field is absent.
 func textOf(raw json.RawMessage, mayBeText bool) (json.RawMessage, error) {
 	if first := raw[0]; mayBeText && first == '"' || bytes.Equal(raw, []byte("null")) {
 		return raw, nil

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// How long a client may take that does not want to be served: for the body of a request,
-// and to take one piece of an answer.
+// bodyTime is how long a client may take to send the body of a request, pieceTime how long to read one
+// piece of an answer.
 const (
 	bodyTime  = 2 * time.Minute
 	pieceTime = 2 * time.Minute
 )
 
-// NewServer makes an HTTP server that closes connections of clients that are too slow. headers
-// limits the bytes of a request's headers. It also speaks HTTP/2 without TLS, for the gRPC
-// clients that a [Signpost] answers.
+// NewServer returns an HTTP server that closes connections of clients that are too slow. headers limits the
+// bytes of a request's headers. The server also speaks HTTP/2 without TLS, for the gRPC clients that a
+// [Signpost] answers.
 func NewServer(handler http.Handler, headers int) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -28,9 +28,9 @@ func NewServer(handler http.Handler, headers int) *http.Server {
 	}
 }
 
-// paced serves clients that send and take at some pace. The library's own timeouts count
-// from the beginning of a request and would end every stream. body bounds how long the
-// body of a request takes from its first read, piece how long one piece of an answer does.
+// paced closes connections of clients that send or read too slowly. body limits the time for the body of a
+// request from its first read, piece the time to read one piece of an answer. The timeouts of net/http
+// begin with the request and would end every stream.
 func paced(next http.Handler, body, piece time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -41,7 +41,7 @@ func paced(next http.Handler, body, piece time.Duration) http.Handler {
 	})
 }
 
-// pacedBody has to be there as a whole within a time of its first read.
+// pacedBody is a body that must arrive completely within a time after its first read.
 type pacedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -56,7 +56,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
-		// The connection is read on meanwhile, to see whether the client is still there.
+		// net/http continues to read the connection, to notice a client that disconnects.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
@@ -74,14 +74,14 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// FlushError is what Flush of a [http.ResponseController] calls.
+// FlushError implements the interface that [http.ResponseController] uses.
 func (w *pacedWriter) FlushError() error {
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.piece))
 	return w.control.Flush()
 }
 
-// Flush is for libraries that ask for an http.Flusher.
+// Flush implements http.Flusher, which some libraries need.
 func (w *pacedWriter) Flush() { _ = w.FlushError() }
 
-// Unwrap leads a [http.ResponseController] to the connection.
+// Unwrap lets a [http.ResponseController] find the connection.
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -14,15 +14,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// strictQuery refuses query parameters that a request does not have, where the
-// library would ignore them: a filter with a typing mistake must not select
-// everything.
+// strictQuery refuses query parameters that are not fields of the request. The library ignores them, but a
+// filter with a typing mistake must not select everything.
 type strictQuery struct{ gw.DefaultQueryParser }
 
 // Parse implements the library's QueryParameterParser.
 func (q *strictQuery) Parse(msg proto.Message, values url.Values, filter *utilities.DoubleArray) error {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		// A map is written as labels[key]=value.
+		// An entry of a map is written as labels[key]=value.
 		path, _, _ := strings.Cut(key, "[")
 		field, err := checkPath(msg.ProtoReflect().Descriptor(), key, strings.Split(path, "."))
 		if err != nil {
@@ -63,5 +62,5 @@ func jsonNames(m protoreflect.MessageDescriptor) string {
 	return strings.Join(names, ", ")
 }
 
-// useStrictQuery sets the parser, which the library keeps once per process.
+// useStrictQuery installs the parser. The library has one parser for the whole process.
 var useStrictQuery = sync.OnceFunc(func() { gw.NewServeMux(gw.SetQueryParameterParser(&strictQuery{})) })

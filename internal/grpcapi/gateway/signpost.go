@@ -15,17 +15,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Signpost answers each gRPC call that comes to a port for HTTP with the address of gRPC.
+// Signpost answers gRPC calls that are sent to an HTTP port with the address of the gRPC port.
 type Signpost struct {
-	// Port is what the port is for: "HTTP".
+	// Port is the name of the port, for example "HTTP".
 	Port string
-	// GRPC is the HOST:PORT at which gRPC is served; "": at the Socket alone.
+	// GRPC returns HOST:PORT of the gRPC port, or "" if gRPC is served only at Socket.
 	GRPC   func() string
 	Socket string
 	Next   http.Handler
 }
 
-// ServeHTTP hands on what is no gRPC. HTTP/2 without TLS is spoken for gRPC clients alone.
+// ServeHTTP answers gRPC calls and passes on other requests. HTTP/2 without TLS is accepted only from gRPC
+// clients.
 func (s *Signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
@@ -37,7 +38,7 @@ func (s *Signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// point ends a call like a gRPC server that returns only a status.
+// point answers a call like a gRPC server that returns only a status.
 func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
 	place := s.place(r.Host)
 	st := apierror.Refused(&machine.Error{
@@ -53,8 +54,8 @@ func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// place is the address of gRPC as the caller can reach it. For a port that is bound to every
-// address of the host, it has the host that the caller asked.
+// place returns the address of gRPC as the caller can reach it. If the port is bound to all addresses of the
+// host, it uses the host name of the request.
 func (s *Signpost) place(asked string) string {
 	bound := s.GRPC()
 	if bound == "" {
@@ -67,8 +68,8 @@ func (s *Signpost) place(asked string) string {
 	return net.JoinHostPort(hostOf(asked), port)
 }
 
-// grpcMessage is a status' text in the form of the header: bytes that are not printable
-// ASCII are percent-encoded.
+// grpcMessage returns the text of a status in the form of the header grpc-message: bytes that are not
+// printable ASCII are percent-encoded.
 func grpcMessage(st *status.Status) string {
 	var out strings.Builder
 	for _, b := range []byte(st.Message()) {

@@ -27,8 +27,8 @@ const (
 	runStreamPath = "/v1/runs/{run_id}/transitions:stream"
 )
 
-// endID is the id of the event "end". A browser's EventSource connects again after every stream; the answer to one
-// that has this id is 204, after which it stays closed (HTML standard, section 9.2.3).
+// endID is the id of the event "end". A browser's EventSource reconnects after every stream. If it then
+// sends this id, the answer is 204, after which it stays closed (HTML standard, section 9.2.3).
 const endID = "end"
 
 // eventStream serves StreamTransitions as server-sent events to clients that accept
@@ -43,7 +43,7 @@ type eventStream struct {
 	other http.Handler
 }
 
-// ServeHTTP chooses the form and serves.
+// ServeHTTP serves server-sent events if the client accepts them; otherwise it passes the request on.
 func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !wantsEvents(r) {
 		e.other.ServeHTTP(w, r)
@@ -66,8 +66,8 @@ func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.serve(ctx, w, req)
 }
 
-// serve waits until the server has admitted the stream, so that a refusal is an
-// ordinary HTTP answer, and then passes it on item by item.
+// serve waits until the server has accepted the stream, so that an error before that is an ordinary HTTP
+// answer. Then it passes on each item.
 func (e *eventStream) serve(ctx context.Context, w http.ResponseWriter, req *pawlv1.StreamTransitionsRequest) {
 	stream, err := e.runs.StreamTransitions(ctx, req)
 	if err == nil {
@@ -96,7 +96,7 @@ func (e *eventStream) serve(ctx context.Context, w http.ResponseWriter, req *paw
 	}
 }
 
-// writeEvent writes one item, or what ended the stream.
+// writeEvent writes one item as an event, or the end or error of the stream.
 func writeEvent(w io.Writer, item *pawlv1.StreamTransitionsResponse, ended error) error {
 	if errors.Is(ended, io.EOF) {
 		_, err := io.WriteString(w, "id: "+endID+"\nevent: end\ndata: {}\n\n")
@@ -118,7 +118,7 @@ func writeEvent(w io.Writer, item *pawlv1.StreamTransitionsResponse, ended error
 	case item.GetHeartbeat() != nil:
 		head = "id: " + item.GetHeartbeat().GetCursor() + "\nevent: heartbeat"
 	case item.GetOutput() != nil:
-		// Without an id: output is no place in the journal to resume at.
+		// The event has no id, because a stream cannot be resumed at a piece of output.
 		head = "event: output"
 	}
 	_, err = fmt.Fprintf(w, "%s\ndata: %s\n\n", head, data)
@@ -134,8 +134,8 @@ func wantsEvents(r *http.Request) bool {
 	return false
 }
 
-// streamRequest reads the query as the library does. Last-Event-ID overrules
-// where the query would begin.
+// streamRequest reads the request from the query. The header Last-Event-ID replaces the position in the
+// query.
 func streamRequest(r *http.Request) (*pawlv1.StreamTransitionsRequest, error) {
 	req := &pawlv1.StreamTransitionsRequest{}
 	if err := gw.PopulateQueryParameters(req, r.URL.Query(), utilities.NewDoubleArray(nil)); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// Decoded is the answer of a method as its message. Calls that were answered elsewhere are
-// answered in the bytes that came from there, which most of them only pass on.
+// Decoded returns the answer of a method as a message. The answer of another node comes as encoded bytes,
+// which most callers pass on without decoding.
 func Decoded(method string, answer any) (any, error) {
 	raw, ok := answer.(encoded.Message)
 	if !ok {
@@ -28,7 +28,7 @@ func Decoded(method string, answer any) (any, error) {
 	return out, nil
 }
 
-// answerOf is an empty answer of a method, by its descriptor.
+// answerOf returns an empty response of a method.
 func answerOf(method string) (proto.Message, error) {
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)

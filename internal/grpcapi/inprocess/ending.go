@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Ending handles a stream so that it ends soon after the context ends, whose cause is then the
-// error. The handler has grace to end by itself. After that it is abandoned and can neither
-// send nor receive, so that another node may continue the stream. If a stuck reader blocks the
-// handler, the stream cannot continue, and the error is stalled.
+// Ending runs the handler of a stream so that the stream ends soon after the context ends does. The error is
+// then the cause of ends. The handler has the time grace to end by itself. After that it is abandoned and
+// can neither send nor receive, so that another node may continue the stream. If a stuck reader blocks the
+// handler, the stream cannot be continued, and the error is that of stalled.
 func Ending(ends context.Context, grace time.Duration, stalled func() error, stream grpc.ServerStream, handle func(grpc.ServerStream) error) error {
 	s := &ending{ServerStream: stream}
 	done := make(chan end, 1)
@@ -43,13 +43,13 @@ func Ending(ends context.Context, grace time.Duration, stalled func() error, str
 	}
 }
 
-// end is how a handler ended.
+// end is the result of a handler: an error or a panic.
 type end struct {
 	err      error
 	panicked string
 }
 
-// result is its error; a panic is one of its caller's.
+// result returns the handler's error. If the handler panicked, result panics in the goroutine of its caller.
 func (e end) result() error {
 	if e.panicked != "" {
 		panic(e.panicked)
@@ -57,19 +57,19 @@ func (e end) result() error {
 	return e.err
 }
 
-// ending is a stream that its handler may have to let go of.
+// ending is a stream that can be taken away from its handler.
 type ending struct {
 	grpc.ServerStream
 	// sending is held while a message is sent.
 	sending sync.Mutex
-	// detachedBy is why it was left behind; nil: it was not.
+	// detachedBy is the error because of which the handler was abandoned; nil if it was not.
 	detachedBy atomic.Pointer[error]
 }
 
-// detach has the handler let go of the stream.
+// detach takes the stream away from its handler. It returns why, or the error of stalled if a send is stuck.
 func (s *ending) detach(why error, stalled func() error) error {
 	s.detachedBy.Store(&why)
-	// Every later send sees it.
+	// Every later send sees detachedBy. One that is running holds the lock.
 	if !s.sending.TryLock() {
 		return stalled()
 	}
@@ -104,8 +104,8 @@ func (s *ending) RecvMsg(m any) error {
 	return s.ServerStream.RecvMsg(m)
 }
 
-// EndingHTTP is Ending for a request over HTTP: a handler that is still there when its grace is
-// over can neither read nor write any more.
+// EndingHTTP is Ending for an HTTP request: a handler that still runs after its grace can neither read nor
+// write any more.
 func EndingHTTP(ends context.Context, grace time.Duration, w http.ResponseWriter, r *http.Request, handle http.Handler) {
 	handled, cut := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ends, func() {
@@ -115,7 +115,7 @@ func EndingHTTP(ends context.Context, grace time.Duration, w http.ResponseWriter
 		select {
 		case <-handled:
 		case <-over.C:
-			// Without deadlines a reader cannot block a handler.
+			// Past deadlines wake a handler that is blocked in a read or a write.
 			control, now := http.NewResponseController(w), time.Now()
 			_ = control.SetReadDeadline(now)
 			_ = control.SetWriteDeadline(now)

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Board has services by their names. It is filled once, and only read afterwards.
+// Board holds services by name. All services are added before the first call.
 type Board struct {
 	descs   []*grpc.ServiceDesc
 	impls   map[string]any
@@ -18,12 +18,12 @@ type Board struct {
 	streams map[string]grpc.StreamHandler
 }
 
-// New is an empty one.
+// New returns an empty Board.
 func New() *Board {
 	return &Board{impls: map[string]any{}, unary: map[string]grpc.MethodHandler{}, streams: map[string]grpc.StreamHandler{}}
 }
 
-// Add puts a service on the board.
+// Add adds a service with its implementation.
 func (b *Board) Add(desc *grpc.ServiceDesc, impl any) {
 	b.descs = append(b.descs, desc)
 	b.impls[desc.ServiceName] = impl
@@ -39,29 +39,29 @@ func nameOf(desc *grpc.ServiceDesc, method string) string {
 	return "/" + desc.ServiceName + "/" + method
 }
 
-// Has: there is a method of this name on the board.
+// Has reports whether a service has the method.
 func (b *Board) Has(method string) bool { return b.unary[method] != nil || b.streams[method] != nil }
 
-// Descs are the services in the order in which they were added.
+// Descs returns the services in the order in which they were added.
 func (b *Board) Descs() []*grpc.ServiceDesc { return slices.Clone(b.descs) }
 
-// Of is the implementation of a service.
+// Of returns the implementation of a service.
 func (b *Board) Of(desc *grpc.ServiceDesc) any { return b.impls[desc.ServiceName] }
 
-// Call calls a unary method, which is named as gRPC does, with its request.
+// Call calls a unary method with its request. method is the full gRPC name.
 func (b *Board) Call(ctx context.Context, method string, req any) (any, error) {
 	handler, ok := b.unary[method]
 	if !ok {
 		return nil, unknown(method)
 	}
-	// What stands between decoding and the handler is given the handler itself: the request
-	// that is decoded here is an empty one.
+	// The generated handler decodes a request and calls an interceptor. Decode nothing, and let the
+	// interceptor call the implementation with the real request.
 	return handler(b.implOf(method), ctx, func(any) error { return nil }, func(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
 		return call(ctx, req)
 	})
 }
 
-// Stream calls a method that streams.
+// Stream calls a streaming method. method is the full gRPC name.
 func (b *Board) Stream(method string, stream grpc.ServerStream) error {
 	handler, ok := b.streams[method]
 	if !ok {

@@ -107,7 +107,7 @@ func (s *packService) GetPackGraph(ctx context.Context, in *pawlv1.GetPackGraphR
 	return convert.GraphToProto(got.Pack, graph), nil
 }
 
-// find reads a registered pack that is still accepted.
+// find returns a registered pack. It fails if the present rules do not accept the pack any more.
 func (s *packService) find(ctx context.Context, namespace, ref string) (packs.PackAnswer, error) {
 	got, err := s.packs.GetPack(ctx, callOf(ctx, namespace), ref)
 	if err == nil && got.Pack == nil {
@@ -116,8 +116,8 @@ func (s *packService) find(ctx context.Context, namespace, ref string) (packs.Pa
 	return got, err
 }
 
-// packRefused adds one field violation for each error to the refusal of a pack, as far as an
-// answer has space.
+// packRefused adds the diagnostics to the error of a refused pack, one field violation for each, as far as
+// an error has space.
 func packRefused(err error, found []pack.Diagnostic) error {
 	var refusal *machine.Error
 	if !errors.As(err, &refusal) || !pack.HasErrors(found) {

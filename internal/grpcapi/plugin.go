@@ -15,19 +15,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// Plugin is a service of another package on the same ports.
+// Plugin is a service of another package that the server serves on its ports.
 type Plugin struct {
-	// Desc and Impl are the gRPC service.
+	// Desc and Impl are the gRPC service and its implementation.
 	Desc *grpc.ServiceDesc
 	Impl any
-	// HTTP serves the requests of the JSON port whose escaped path Takes accepts. Host and
-	// origin were checked, the content type was not. On a server with a router it authenticates
-	// by [Server.Known] and forwards by [Server.Elsewhere]; Impl is not used there.
+	// HTTP serves the requests of the JSON port whose escaped path Matches accepts. Host and origin
+	// were checked, the content type was not. On a server with a router HTTP authenticates with
+	// [Server.Known] and forwards with [Server.Elsewhere]; Impl is not used there.
 	HTTP    http.Handler
 	Matches func(path string) bool
 }
 
-// registerPlugin registers the guest's service.
+// registerPlugin registers the gRPC service of the plugin.
 func (s *Server) registerPlugin() error {
 	if s.cfg.Plugin == nil {
 		return nil
@@ -42,20 +42,20 @@ func (s *Server) registerPlugin() error {
 	return nil
 }
 
-// Principal is the caller of a call that was admitted.
+// Principal returns the authenticated caller of a call.
 func (s *Server) Principal(ctx context.Context) runtime.Principal {
 	return auth.CallerOf(ctx).Principal
 }
 
-// Admit is for a request over HTTP what the interceptors are for one over gRPC.
-// The context is the one to serve the request with.
+// Admit does for an HTTP request what the interceptors do for a gRPC call: authentication, scopes and the
+// caller's limit. Serve the request with the returned context.
 func (s *Server) Admit(r *http.Request, method string) (context.Context, error) {
 	ctx, p, err := s.admit(r, method)
 	s.refused(ctx, method, p, err)
 	return ctx, err
 }
 
-// refused takes note of a request that was not admitted.
+// refused counts, logs and audits a request that was refused before it became a call.
 func (s *Server) refused(ctx context.Context, method string, p *auth.Caller, err error) {
 	if err != nil {
 		st, _ := apierror.Status(err)
@@ -64,7 +64,7 @@ func (s *Server) refused(ctx context.Context, method string, p *auth.Caller, err
 	}
 }
 
-// Completed is called with the outcome of an admitted request.
+// Completed writes the audit line about an admitted HTTP request, with its outcome.
 func (s *Server) Completed(ctx context.Context, method string, request any, err error) {
 	s.edge.auditLog.Completed(ctx, method, request, err)
 }
@@ -92,7 +92,7 @@ func (s *Server) identify(r *http.Request) (context.Context, *auth.Caller, error
 	return ctx, p, err
 }
 
-// authorize says whether a method is a caller's to call now.
+// authorize returns an error if the caller may not call the method now.
 func (s *Server) authorize(p *auth.Caller, method string) error {
 	if err := s.auth.Authorize(p, method); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (s *Server) authorize(p *auth.Caller, method string) error {
 	return s.edge.auditLog.Admit(method)
 }
 
-// CheckNamespace is the rest of [Server.Admit], once it is known what is asked for: whether the
-// namespace is one of the caller's, and whether it is too much for that.
+// CheckNamespace is the second part of [Server.Admit], after the request was read. It checks the caller's
+// right to the namespace of the request, and the limit of that namespace.
 func (s *Server) CheckNamespace(ctx context.Context, method string, request any) error {
 	err := auth.CheckNamespace(auth.CallerOf(ctx), request)
 	if err == nil {
@@ -120,8 +120,7 @@ func (s *Server) AcquireWaitSlot(ctx context.Context, method, namespace string) 
 	return s.own.AcquireWaitSlot(ctx, method, namespace)
 }
 
-// Secured says whether the addresses speak TLS, and whether callers must show a
-// token or a certificate.
+// Secured reports whether the ports use TLS, and whether callers must show a token or a certificate.
 func (s *Server) Secured() (tls, token, certificate bool) {
 	return s.keys != nil, s.auth.Current.Load().AsksToken(), s.keys != nil && s.keys.Current.Load().ClientCAs != nil
 }

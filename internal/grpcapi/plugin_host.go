@@ -8,14 +8,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// Services are the host of a plugin whose callers were authenticated by the server that they
-// called, perhaps another process: the caller is in the context, [auth.WithCaller].
+// Methods by which Services are the host of a plugin. The server that was called, perhaps in another
+// process, has authenticated the caller. The caller is in the context, see [auth.WithCaller].
 
-// Principal is the caller of a call that was admitted.
+// Principal returns the authenticated caller of a call.
 func (o *Services) Principal(ctx context.Context) runtime.Principal { return o.s.Principal(ctx) }
 
-// Admit says whether a request is its caller's to make. Whether it is too much was asked
-// where it came in.
+// Admit checks that the caller may call a method. The server that was called has checked the limits.
 func (o *Services) Admit(r *http.Request, method string) (context.Context, error) {
 	ctx := r.Context()
 	p := auth.CallerOf(ctx)
@@ -24,19 +23,19 @@ func (o *Services) Admit(r *http.Request, method string) (context.Context, error
 	return ctx, err
 }
 
-// CheckNamespace is [Server.CheckNamespace].
+// CheckNamespace calls [Server.CheckNamespace].
 func (o *Services) CheckNamespace(ctx context.Context, method string, request any) error {
 	return o.s.CheckNamespace(ctx, method, request)
 }
 
-// Completed is [Server.Completed].
+// Completed calls [Server.Completed].
 func (o *Services) Completed(ctx context.Context, method string, request any, err error) {
 	o.s.Completed(ctx, method, request, err)
 }
 
-// AcquireWaitSlot takes a place among the calls of a namespace that stay open, "" being its caller's own. Its context ends when the
-// services do or the caller loses its right to the method; the cause says
-// which. leave gives the place back.
+// AcquireWaitSlot takes a place among the calls of a namespace that stay open; "" means the caller's own
+// namespace. The returned context ends when the services end or the caller loses its right to the method;
+// its cause says which. leave gives the place back.
 func (o *Services) AcquireWaitSlot(ctx context.Context, method, namespace string) (stay context.Context, leave func(), err error) {
 	free, err := o.runs.streams.Enter(ctx, namespace)
 	if err != nil {
@@ -46,11 +45,11 @@ func (o *Services) AcquireWaitSlot(ctx context.Context, method, namespace string
 	return stay, func() { end(); free() }, nil
 }
 
-// Addr is [Server.Addr].
+// Addr calls [Server.Addr].
 func (o *Services) Addr() string { return o.s.Addr() }
 
-// HTTPAddr is [Server.HTTPAddr].
+// HTTPAddr calls [Server.HTTPAddr].
 func (o *Services) HTTPAddr() string { return o.s.HTTPAddr() }
 
-// Secured is [Server.Secured].
+// Secured calls [Server.Secured].
 func (o *Services) Secured() (tls, token, certificate bool) { return o.s.Secured() }

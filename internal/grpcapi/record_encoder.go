@@ -16,29 +16,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// maxShownGraphs bounds the cache of runs' graphs of one reader.
+// maxShownGraphs limits the graphs of runs that one reader caches.
 const maxShownGraphs = 8192
 
-// recordEncoder converts the records that one reader reads. It looks up what a record
-// alone does not tell: the media types of its run's artifacts, and the final
-// artifacts of a run that ended. Not safe for concurrent use.
+// recordEncoder converts the records for one reader. It looks up what a record alone does not contain: the
+// media types of the run's artifacts, and the final artifacts of a run that has ended. Not safe for
+// concurrent use.
 type recordEncoder struct {
 	s    *runService
 	call runtime.Call
-	// redacts: sensitive values are kept from the reader.
+	// redacts means that the reader may not see sensitive values.
 	redacts bool
-	// one: records of a single run are read, which ends with the run.
+	// one means that the reader reads a single run, so the stream ends with the run.
 	one    bool
 	graphs *cache.LRU[string, shown]
 }
 
-// shown is what is known of a run to show its records.
+// shown is the information about a run that is needed to convert its records.
 type shown struct {
 	graph *machine.Graph
 	rules *redact.Rules
-	// pack is the digest of its pack.
+	// pack is the digest of the run's pack.
 	pack string
-	// erasable: values of it are kept nowhere else.
+	// erasable means that the run can be erased, so its values are not cached.
 	erasable bool
 }
 
@@ -46,7 +46,7 @@ func newRecordEncoder(s *runService, call runtime.Call) *recordEncoder {
 	return &recordEncoder{s: s, call: call, redacts: redact.Hidden(call), graphs: cache.New[string, shown](maxShownGraphs)}
 }
 
-// item converts a row of a watch.
+// item converts a record for a stream.
 func (sh *recordEncoder) item(ctx context.Context, row *runtime.RecordRow) (*pawlv1.StreamTransitionsResponse, error) {
 	record, err := sh.record(ctx, row)
 	if err != nil {
@@ -65,7 +65,7 @@ func (sh *recordEncoder) item(ctx context.Context, row *runtime.RecordRow) (*paw
 	return out, sh.redact(ctx, row.RunID, out.Snapshot)
 }
 
-// encoded is item of a row without a snapshot, in bytes that its readers share.
+// encoded converts a record without a snapshot to bytes that all its readers share.
 func (sh *recordEncoder) encoded(ctx context.Context, row *runtime.RecordRow) (encoded.Message, error) {
 	place := encoded.RecordKey{
 		Namespace: sh.namespace(), Position: row.Cursor.Position, Index: row.Cursor.Index, Prev: row.PrevSeq, Redacted: sh.redacts, Erased: row.Erased,
@@ -79,7 +79,7 @@ func (sh *recordEncoder) encoded(ctx context.Context, row *runtime.RecordRow) (e
 	})
 }
 
-// namespace is the one that is read, by name.
+// namespace returns the name of the namespace that the reader reads.
 func (sh *recordEncoder) namespace() string {
 	if sh.call.Namespace == "" {
 		return runtime.DefaultNamespace
@@ -115,7 +115,7 @@ func (sh *recordEncoder) record(ctx context.Context, row *runtime.RecordRow) (*p
 	return out, sh.redact(ctx, row.RunID, out)
 }
 
-// redact takes out what the reader may not see.
+// redact replaces the values that the reader may not see.
 func (sh *recordEncoder) redact(ctx context.Context, run string, out proto.Message) error {
 	if !sh.redacts {
 		return nil
@@ -131,7 +131,7 @@ func (sh *recordEncoder) ref(run string) runtime.RunRef {
 	return runtime.RunRef{Call: sh.call, RunID: run}
 }
 
-// run looks a run up.
+// run returns the information about a run, from the cache if possible.
 func (sh *recordEncoder) run(ctx context.Context, run string) (known shown, err error) {
 	if known, ok := sh.graphs.Get(run); ok {
 		return known, nil

@@ -22,8 +22,8 @@ import (
 // JSON format, section 3).
 const cloudEventType = "application/cloudevents+json"
 
-// cloudEvent is a record as CloudEvents 1.0 tells it. Source and id together name the
-// record among those of all stores.
+// cloudEvent is a record in the form of CloudEvents 1.0. Source and id together identify the record among
+// those of all stores.
 type cloudEvent struct {
 	SpecVersion     string `json:"specversion"`
 	ID              string `json:"id"`
@@ -32,26 +32,26 @@ type cloudEvent struct {
 	Subject         string `json:"subject"`
 	Time            string `json:"time"`
 	DataContentType string `json:"datacontenttype"`
-	// DecisionLink is an extension attribute of held calls.
+	// DecisionLink is an extension attribute. Only held calls have it.
 	DecisionLink string          `json:"decisionlink,omitempty"`
 	Data         json.RawMessage `json:"data"`
 }
 
-// RecordFeed are the records of one webhook, as CloudEvents.
+// RecordFeed reads the records for one webhook, as CloudEvents or messages for people.
 type RecordFeed struct {
 	auth  *auth.Authenticator
 	watch *streams.Watch
 	show  *recordEncoder
 	owner string
-	// links makes the links of held calls, while the owner may decide; nil = there are none.
+	// links makes the links of held calls while the owner may decide about them; nil means no links.
 	links  *linkMaker
 	format machine.MessageFormat
-	// at is the cursor of the last sent record.
+	// at is the cursor of the last record that was sent.
 	at runtime.Cursor
 }
 
-// RecordFeed opens the records behind the position of a webhook, as its owner reads
-// them. Errors: the owner may not read runs any more.
+// RecordFeed opens the records after the position of a webhook, with the rights of its owner. It fails if
+// the owner may not read runs any more.
 func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*RecordFeed, error) {
 	watch, call, err := o.runtime.WatchSubscription(ctx, sub)
 	if err != nil {
@@ -62,7 +62,7 @@ func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*
 		return nil, err
 	}
 	show := newRecordEncoder(o.runs, call)
-	// The record leaves for a third party, so it is redacted even if its owner may read the
+	// The record is sent to a third party, so it is redacted even if its owner may read the
 	// values here.
 	show.redacts = true
 	return &RecordFeed{
@@ -71,17 +71,17 @@ func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*
 	}, nil
 }
 
-// MayRead says whether a principal has one of the scopes in a namespace, by the rights that hold.
+// MayRead returns an error if a principal has none of the scopes in a namespace, by its present rights.
 func (o *Services) MayRead(name string, namespace uint32, scopes runtime.Scopes) error {
 	return o.s.auth.MayRead(name, o.runtime.NamespaceName(namespace), scopes)
 }
 
-// Next waits for the next events. It has no end but an error.
+// Next waits for the next events. It ends only with an error.
 func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 	for {
 		page, err := f.watch.Next(ctx)
 		if errors.Is(err, streams.ErrEnded) {
-			// The engine is going; what is left is for its successor.
+			// The engine is closing. The next owner of the store delivers the rest.
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -113,7 +113,7 @@ func (f *RecordFeed) deliveries(ctx context.Context, page *streams.Page) ([]mach
 		f.at = row.Cursor
 		record, err := f.show.record(ctx, row)
 		if machine.IsDeleted(err) {
-			continue // since it was read: only the position moves on
+			continue // the run was deleted after the record was read; only the position advances
 		}
 		if err != nil {
 			return nil, err
@@ -123,7 +123,7 @@ func (f *RecordFeed) deliveries(ctx context.Context, page *streams.Page) ([]mach
 			return nil, err
 		}
 		if out[i].Body == nil {
-			continue // the format leaves it out: only the position moves on
+			continue // the format leaves the record out; only the position advances
 		}
 		run, err := f.show.run(ctx, row.RunID)
 		if err != nil {
@@ -136,8 +136,8 @@ func (f *RecordFeed) deliveries(ctx context.Context, page *streams.Page) ([]mach
 
 func recordID(row *runtime.RecordRow) string { return fmt.Sprintf("%s/%d", row.RunID, row.Record.Seq) }
 
-// link makes the link of a held call; "" where there is none. It holds from the time of the record on,
-// so that each try sends the same body.
+// link returns the decision link of a held call, or "". It is valid from the time of the record on, so that
+// each try sends the same body.
 func (f *RecordFeed) link(row *runtime.RecordRow, record *pawlv1.Record) (string, time.Time) {
 	asked := record.GetStepRequested()
 	if f.links == nil || asked.GetHold() == nil || f.auth.MayRead(f.owner, f.show.namespace(), runtime.ScopeStepsApprove) != nil {
@@ -146,7 +146,7 @@ func (f *RecordFeed) link(row *runtime.RecordRow, record *pawlv1.Record) (string
 	return f.links.url(row.RunID, asked.GetStep(), asked.GetHold().GetDigest(), time.Unix(0, row.Record.At))
 }
 
-// message writes a record in the format of the webhook; nil = the format leaves it out.
+// message returns a record in the format of the webhook. body is nil if the format leaves the record out.
 func (f *RecordFeed) message(row *runtime.RecordRow, record *pawlv1.Record, link string, ends time.Time) (mediaType string, body []byte, err error) {
 	if f.format == machine.FormatCloudEvents {
 		body, err = f.event(row, record, link)
@@ -173,5 +173,5 @@ func (f *RecordFeed) event(row *runtime.RecordRow, record *pawlv1.Record, link s
 	})
 }
 
-// Close ends the reading.
+// Close ends the feed.
 func (f *RecordFeed) Close() { f.watch.Close() }

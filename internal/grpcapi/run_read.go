@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// defaultWait is how long WaitRun waits when the caller does not say.
+// defaultWait is how long WaitRun waits if the request has no timeout.
 const defaultWait = 30 * time.Second
 
 // GetRun implements pawl.v1.RunService.
@@ -45,7 +45,8 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 	return out, s.redactor.Hide(ctx, ref.Call, view.State, out)
 }
 
-// list reads a page of runs, or of runs with a ready turn that no connected worker serves.
+// list reads a page of runs. If unserved is true, it lists only runs with a ready turn that no connected
+// worker serves.
 func (s *runService) list(ctx context.Context, req *query.ListRunsRequest, unserved bool) (page query.RunPage, err error) {
 	if !unserved {
 		return s.views.ListRuns(ctx, *req)
@@ -142,15 +143,15 @@ func (s *runService) WaitRun(ctx context.Context, in *pawlv1.WaitRunRequest) (*p
 	return &pawlv1.WaitRunResponse{Run: run, TimedOut: !settled}, err
 }
 
-// setWaitingFor adds what a run waits for besides.
+// setWaitingFor adds the operator's limits for which the run waits.
 func (s *runService) setWaitingFor(run *pawlv1.Run, state *machine.State) {
 	if run != nil {
 		run.WaitingFor = convert.LimitWaitListToProto(s.admission.Waiting(runtime.RunKey{Namespace: state.Namespace, ID: state.RunID}))
 	}
 }
 
-// await waits for the state that was asked for, the time or the server's end;
-// settled is false for the latter two.
+// await waits until the run has reached the wanted state, the time is over, or the server ends. In the last
+// two cases settled is false.
 func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1.WaitUntil, wait time.Duration) (*machine.State, bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -20,9 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
-// runService is pawl.v1.RunService. What drives a run is in run_drive.go, the
-// work on its turns in run_turn.go, what only reads in run_read.go and
-// run_stream.go.
+// runService is pawl.v1.RunService. Calls that change a run are in run_drive.go, the work on its turns in
+// run_turn.go, and calls that only read in run_read.go and run_stream.go.
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine     *runtime.Engine
@@ -31,25 +30,25 @@ type runService struct {
 	blobs      *blob.Service
 	timeTravel *timetravel.Service
 	retain     *retention.Service
-	// admission lets calls of models begin.
+	// admission applies the operator's limits to model calls.
 	admission *ratelimit.Service
 	// watches reads streams of records.
 	watches *streams.Service
 	auth    *auth.Authenticator
-	// draining is closed when streams have to end because the server does.
+	// draining is closed when streams must end because the server does.
 	draining <-chan struct{}
-	// streams bounds the streams and waits that are open at once.
+	// streams limits the streams and waits that are open at once.
 	streams  *calllimit.Streams
 	settings *convert.SettingsCache
 	metrics  *callMetrics
-	// sent are the records that were sent lately, as bytes.
+	// sent caches the encoded bytes of recently sent records.
 	sent *encoded.Records
 	// redactor hides sensitive values from callers that may not read them.
 	redactor redact.Gate
 }
 
-// finalArtifacts reads the artifacts of a run that ended. A principal that may not read runs
-// gets none.
+// finalArtifacts reads the artifacts of a run that has ended. It returns none to a principal that may not
+// read runs.
 func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq uint64) ([]*pawlv1.Artifact, error) {
 	if !ref.Principal.Scopes.Any(runtime.ScopeRunsRead | runtime.ScopeRunsWrite) {
 		return nil, nil
@@ -61,7 +60,7 @@ func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq
 	return convert.ArtifactsToProto(view.State.Artifacts, view.Artifacts), nil
 }
 
-// run converts a state with what its graph says of it.
+// run converts a state, with the events that its graph allows.
 func (s *runService) run(ctx context.Context, namespace string, state *machine.State) (*pawlv1.Run, error) {
 	graph, err := s.views.Graph(ctx, namespace, state)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// StreamTransitions implements pawl.v1.RunService. The engine reads its journal a page at a
-// time and holds no resources while this waits for a slow reader. The reader gets everything,
-// late, and blocks no other call.
+// StreamTransitions implements pawl.v1.RunService. The engine reads its journal a page at a time and holds
+// no resources while this waits for a slow reader. A slow reader gets every record, only later, and blocks
+// no other call.
 func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stream grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	leave, err := s.streams.Enter(stream.Context(), in.GetNamespace())
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 		return streamEnd(ctx, err)
 	}
 	defer watch.Close()
-	// The reader learns that it was admitted before there is anything to read.
+	// The headers tell the reader that the stream is accepted, before there is a record.
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
@@ -62,11 +62,11 @@ func (s *runService) sendPages(ctx context.Context, watch *streams.Watch, show *
 			}
 		}
 		for i := range page.Records {
-			// What was read may have been withdrawn from this reader meanwhile.
+			// The reader may have lost its right since the page was read.
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			// A stream of everything passes over a run that was deleted since it was read.
+			// A stream of several runs skips a run that was deleted since the page was read.
 			if err := send(ctx, show, &page.Records[i], to); err != nil && (show.one || !machine.IsDeleted(err)) {
 				return err
 			}
@@ -76,7 +76,8 @@ func (s *runService) sendPages(ctx context.Context, watch *streams.Watch, show *
 	}
 }
 
-// send sends one record; what only this reader asked for aside, it is encoded once for all readers.
+// send sends one record. A record is encoded once for all readers, except if this reader has requested
+// additional fields.
 func send(ctx context.Context, show *recordEncoder, row *runtime.RecordRow, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	if row.Snapshot != nil || row.Status != 0 {
 		item, err := show.item(ctx, row)
@@ -92,15 +93,15 @@ func send(ctx context.Context, show *recordEncoder, row *runtime.RecordRow, to g
 	return to.SendMsg(data)
 }
 
-// streamEnd says why a stream is over: by itself (nil), because the server ended
-// it, or with an error.
+// streamEnd returns the error with which a stream ends. It is nil if the stream ended by itself, or the
+// cause if the server ended it.
 func streamEnd(ctx context.Context, err error) error {
 	if errors.Is(err, streams.ErrEnded) {
 		return nil
 	}
 	var refusal *machine.Error
 	if errors.As(err, &refusal) && refusal.Reason == apierror.CommitUnknown {
-		return err // whoever is told to repeat it would do it twice
+		return err // a repeat could take effect twice
 	}
 	if cause := context.Cause(ctx); errors.As(cause, &refusal) {
 		return cause
@@ -108,15 +109,15 @@ func streamEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// guarded returns a context that ends when the caller loses its right to the
-// method or the service ends; its cause says which.
+// guarded returns a context that ends when the caller loses its right to the method, or the service ends.
+// The cause of the context says which.
 func (s *runService) guarded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
 	p := auth.CallerOf(ctx)
 	return kept(ctx, s.auth, s.draining, func() error { return s.auth.Recheck(p, method) })
 }
 
-// kept returns a context that ends when the caller's rights are no longer enough, or drain is
-// closed; its cause says which.
+// kept returns a context that ends when enough returns an error after a change of rights, or when drain is
+// closed. The cause of the context says which.
 func kept(ctx context.Context, authn *auth.Authenticator, drain <-chan struct{}, enough func() error) (context.Context, context.CancelFunc) {
 	ctx, over := auth.Lasting(ctx, auth.CallerOf(ctx))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -147,7 +148,7 @@ func draining() error {
 	}
 }
 
-// stalled is the end of a stream that a service which ends could not even be ended on.
+// stalled returns the error of a stream that could not be ended regularly, because its reader is stuck.
 func stalled() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: apierror.OwnerLost, RetryAfter: int64(time.Second),

@@ -17,7 +17,7 @@ import (
 // ForkRun implements pawl.v1.RunService.
 func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*pawlv1.ForkRunResponse, error) {
 	if in.GetPack() != "" {
-		// What the source keeps from its readers, another version may tell them.
+		// The other version may not hide the values that the source hides from the caller.
 		if err := s.redactor.Whole(ctx, refOf(ctx, in), ""); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (s *runService) VerifyRun(ctx context.Context, in *pawlv1.VerifyRunRequest)
 	}, nil
 }
 
-// exportPiece is what one message of an export holds.
+// exportPiece is the size of the data in one message of an export, in bytes.
 const exportPiece = 256 << 10
 
 // ExportRun implements pawl.v1.RunService.
@@ -120,7 +120,7 @@ func (s *runService) ImportRun(stream importRunServer) error {
 	return stream.SendAndClose(&pawlv1.ImportRunResponse{Run: run, Duplicate: duplicate})
 }
 
-// incoming reads the bytes of a stream of requests.
+// incoming is an io.Reader of the data in a stream of ImportRun requests.
 type incoming struct {
 	stream importRunServer
 	left   []byte

@@ -24,10 +24,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/resetlimit"
 )
 
-// streamWorkers handle calls on stacks that have grown already: a new goroutine
-// for each call would copy its stack three times on the way through decoding,
-// interceptors and constraints, 7 % of a busy server's time. More calls than
-// workers take goroutines of their own.
+// streamWorkers is the number of goroutines that handle calls. They are reused: a new goroutine for each
+// call would have to grow its stack three times on the way through decoding, interceptors and constraints,
+// 7 % of a busy server's time. If all of them are busy, a call gets a new goroutine.
 const streamWorkers = 256
 
 // Windows for received data, in bytes. They are fixed, because gRPC's own estimation sends a
@@ -48,19 +47,20 @@ type Server struct {
 	auth   *auth.Authenticator
 	edge   *edge
 	health *healthState
-	// draining is closed when streams have to end because the server does.
+	// draining is closed when streams must end because the server does.
 	draining  chan struct{}
 	drainOnce sync.Once
-	// validator holds requests against their constraints.
+	// validator checks the constraints of requests.
 	validator protovalidate.Validator
 
-	// limit admits calls per principal and namespace.
+	// limit limits calls per principal and namespace.
 	limit *calllimit.Limiter
-	// streams bounds the calls that stay open.
+	// streams limits the calls that stay open.
 	streams *calllimit.Streams
-	// links makes and reads decision links; nil = there are none.
+	// links makes and reads decision links; nil means no links.
 	links *decisionlink.Signer
-	// own answer what does; guest is the other service, nil = there is none.
+	// own are the server's own services, or the names of the routed ones. plugin is the service of
+	// another package, or nil.
 	own    *Services
 	plugin *Plugin
 
@@ -78,8 +78,8 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, edge: &edge{log: cfg.Log, metrics: newCallMetrics(cfg.Counts, cfg.Log), auditLog: auditlog.New(cfg.Audit, operations())},
 		draining: make(chan struct{}),
-		// A message's constraints are compiled at its first request: all of them together
-		// are a third of the start and 3 MB. That they compile, a test holds.
+		// The constraints of a message are compiled at its first request. Compiling all of them would take
+		// a third of the start and 3 MB. A test checks that all of them compile.
 		validator: newFastValidator(), links: newSigner(cfg),
 	}
 	rights, err := readRights(cfg, nil, s.renew)
@@ -99,8 +99,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// build makes the gRPC server with its services and, if asked for, the gateway and
-// the listener of the metrics.
+// build makes the gRPC server with its services and, if they are configured, the gateway and the listener of
+// the metrics.
 func (s *Server) build() error {
 	s.limit, s.streams = calllimit.New(s.cfg.RequestsPerSecond, s.cfg.Quotas), calllimit.NewStreams(s.cfg.MaxStreams, s.cfg.Quotas)
 	s.grpc = grpc.NewServer(append(s.transport(), s.chain()...)...)
@@ -127,24 +127,24 @@ func (s *Server) build() error {
 	return err
 }
 
-// Connections outlive idle phases: clients ping every 20 s, also without a call
-// under way. gRPC's defaults would disconnect them at the third ping.
+// Connections must survive idle phases: clients ping every 20 s, also without a running call. With gRPC's
+// defaults the server would disconnect them at the third ping.
 var (
 	enforcement = keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}
 	pings       = keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
 )
 
-// A call's headers are a token and some trace context; gRPC's own limit is 16 MiB. A client
-// must send its preface at once after it has connected.
+// headerBytes limits the headers of a call, which are a token and some trace context. gRPC's own limit is
+// 16 MiB. handshakeTimeout is how long a client may take to connect.
 const (
 	headerBytes      = 64 << 10
 	handshakeTimeout = 10 * time.Second
 )
 
-// transport bounds messages and streams, keeps connections alive and encrypts them.
+// transport returns the options for the sizes of messages and streams, keepalive and encryption.
 func (s *Server) transport() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		// Up to twice the limit the codec refuses, with a reason; what is larger is not read.
+		// Up to twice the limit, the codec refuses a message, with a reason. gRPC refuses larger ones.
 		grpc.MaxRecvMsgSize(2 * s.cfg.MaxMessageBytes),
 		grpc.UnknownServiceHandler(unknownMethod),
 		grpc.MaxSendMsgSize(sendMessageBytes),
@@ -183,7 +183,7 @@ func (s *Server) bind() (err error) {
 	return nil
 }
 
-// release closes what a failed New had bound.
+// release closes the listeners of a New that failed.
 func (s *Server) release() error {
 	errs := []error{s.local.Close()}
 	for _, ln := range []net.Listener{s.tcp, s.unix} {
@@ -194,10 +194,10 @@ func (s *Server) release() error {
 	return errors.Join(append(errs, s.closeHTTP())...)
 }
 
-// Addr is the bound address of the gRPC port, "" without one.
+// Addr returns the bound address of the gRPC port, or "".
 func (s *Server) Addr() string { return addrOf(s.tcp) }
 
-// HTTPAddr is the bound address of the gateway, "" without one.
+// HTTPAddr returns the bound address of the gateway, or "".
 func (s *Server) HTTPAddr() string {
 	if s.gateway == nil {
 		return ""
@@ -205,7 +205,7 @@ func (s *Server) HTTPAddr() string {
 	return addrOf(s.gateway.listener)
 }
 
-// MetricsAddr is the bound address of the metrics, "" without one.
+// MetricsAddr returns the bound address of the metrics, or "".
 func (s *Server) MetricsAddr() string {
 	if s.metrics == nil {
 		return ""
@@ -220,8 +220,8 @@ func addrOf(ln net.Listener) string {
 	return ln.Addr().String()
 }
 
-// Serve reports SERVING and serves until [Server.Shutdown], then returns nil;
-// earlier it returns the first error of a listener.
+// Serve reports SERVING and serves until [Server.Shutdown], then it returns nil. If a listener fails before
+// that, it returns the error.
 func (s *Server) Serve() error {
 	served := make(chan error, 5)
 	running := 0
@@ -262,14 +262,12 @@ func (s *Server) isDraining() bool {
 	}
 }
 
-// streamGrace is how long streams may take to hear of the server's end once all
-// other calls are answered. Readers resume elsewhere with their last cursor; one
-// that does not read at all must not hold up the end.
+// streamGrace is how long streams may take to end after all other calls are answered. Readers resume
+// elsewhere with their last cursor. A reader that does not read must not delay the end.
 const streamGrace = time.Second
 
-// Shutdown reports NOT_SERVING, ends streams with UNAVAILABLE(DRAINING), lets
-// calls under way finish and stops. When ctx ends first it cuts them off and
-// returns the context's error.
+// Shutdown reports NOT_SERVING, ends streams with UNAVAILABLE(DRAINING), waits for running calls and stops
+// the server. If ctx ends first, it aborts the calls and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	done := make(chan struct{})
@@ -283,8 +281,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 		s.grpc.GracefulStop()
 	}()
-	// After stop GracefulStop still waits for handlers, and one that hangs in a
-	// commit would hang it: it is left behind.
+	// GracefulStop waits for handlers even after Stop. It is not waited for, because a handler may be
+	// stuck in a commit.
 	select {
 	case <-done:
 		return nil
@@ -297,8 +295,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// answered is closed once no unary call is under way and streams had their
-// grace; never if ctx ends before.
+// answered returns a channel that is closed when no unary call is running and streams had their grace. If
+// ctx ends before, the channel is never closed.
 func (s *Server) answered(ctx context.Context) <-chan struct{} {
 	answered := make(chan struct{})
 	go func() {
@@ -322,7 +320,7 @@ func (s *Server) answered(ctx context.Context) <-chan struct{} {
 	return answered
 }
 
-// drain marks the server as going; idempotent.
+// drain begins the end of the server: it reports NOT_SERVING and ends streams. It may be called again.
 func (s *Server) drain() {
 	s.drainOnce.Do(func() {
 		s.health.stop()
@@ -331,14 +329,14 @@ func (s *Server) drain() {
 	})
 }
 
-// stop cuts everything off.
+// stop aborts everything.
 func (s *Server) stop() {
 	s.drain()
 	_ = s.closeHTTP()
 	s.grpc.Stop()
 }
 
-// closeHTTP cuts off what is served over HTTP.
+// closeHTTP aborts all HTTP requests and closes the HTTP listeners.
 func (s *Server) closeHTTP() error {
 	var errs []error
 	if s.gateway != nil {
@@ -350,19 +348,18 @@ func (s *Server) closeHTTP() error {
 	return errors.Join(errs...)
 }
 
-// Dial opens an in-process connection to this server. It passes the same
-// interceptors as any other, tokens included. The caller closes it.
+// Dial returns an in-process connection to this server. Its calls pass the same interceptors as all others,
+// and need tokens too. The caller must close it.
 func (s *Server) Dial(options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	dialer := func(ctx context.Context, _ string) (net.Conn, error) { return s.Pipe(ctx) }
 	return grpc.NewClient("passthrough:///pawl", append([]grpc.DialOption{
 		grpc.WithContextDialer(dialer),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(sendMessageBytes)),
-		// Windows that do not grow: what a slow reader of events has not taken stays in
-		// the store.
+		// The windows do not grow: what a slow reader of events has not read stays in the store.
 		grpc.WithInitialWindowSize(64 << 10), grpc.WithInitialConnWindowSize(1 << 20),
 	}, options...)...)
 }
 
-// Pipe opens one in-process transport to this server, as [Server.Dial] uses them.
+// Pipe opens the in-process transport of one connection, see [Server.Dial].
 func (s *Server) Pipe(ctx context.Context) (net.Conn, error) { return s.local.DialContext(ctx) }

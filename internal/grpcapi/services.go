@@ -17,40 +17,41 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// When Services end, streams have endGrace to end by themselves, and workers may answer for
-// handoverDrain of it. That is less than at the end of a process, because the next owner waits
+// endGrace is how long streams may take to end by themselves when Services end. Workers may send answers
+// for the time handoverDrain. Both are shorter than at the end of a process, because the next owner waits
 // for the store.
 const (
 	endGrace      = 250 * time.Millisecond
 	handoverDrain = 150 * time.Millisecond
 )
 
-// ServiceConfig is what services are made of.
+// ServiceConfig configures [Services].
 type ServiceConfig struct {
 	// Runtime is required.
 	Runtime *services.Runtime
 	// Deliveries and Store are as in [Config].
 	Deliveries Deliveries
 	Store      StoreBackend
-	// Plugin adds the service of another package; nil = none. Its host is the services: the
-	// server that was called has authenticated the callers.
+	// Plugin returns the service of another package; nil means no plugin. The server that was called
+	// has authenticated its callers.
 	Plugin func(*Services) (Plugin, error)
 }
 
-// Services answer calls about the runs of one store. Callers are authenticated already
-// ([auth.WithCaller]) and the constraints were checked. Safe for concurrent use.
+// Services execute calls about the runs of one store. Callers are already authenticated ([auth.WithCaller])
+// and the constraints were checked. Safe for concurrent use.
 type Services struct {
 	board   *inprocess.Board
 	s       *Server
 	runs    *runService
 	runtime *services.Runtime
 	plugin  Plugin
-	// ends is over when they are.
+	// ends is a context that ends when the services end.
 	ends context.Context //nolint:containedctx // what ends is the services
 	end  context.CancelCauseFunc
 }
 
-// Services makes the services of a partition that was opened after the server, for its router.
+// Services returns the services of a partition that was opened after the server. The server's router uses
+// them.
 func (s *Server) Services(of ServiceConfig) (*Services, error) {
 	o := s.servicesOf(of)
 	o.board.Of(&pawlv1.WorkerService_ServiceDesc).(*workerService).drainFor = handoverDrain
@@ -74,7 +75,7 @@ func (s *Server) newServices(of ServiceConfig) *Services {
 	return o
 }
 
-// servicesOf makes the services of pawl.v1 over a runtime.
+// servicesOf returns the services of pawl.v1 for a runtime.
 func (s *Server) servicesOf(of ServiceConfig) *Services {
 	o, h := s.newServices(of), of.Runtime
 	runs := &runService{
@@ -91,7 +92,7 @@ func (s *Server) servicesOf(of ServiceConfig) *Services {
 	return o
 }
 
-// registerServices registers pawl.v1: the server's own services, or the names of those that the
+// registerServices registers pawl.v1: the server's own services, or only the names of the services that the
 // router finds.
 func (s *Server) registerServices() {
 	if s.cfg.Router != nil {
@@ -104,19 +105,18 @@ func (s *Server) registerServices() {
 	}
 }
 
-// Call makes a unary call. The method has the form of gRPC's full name.
+// Call makes a unary call. method is the full gRPC name.
 func (o *Services) Call(ctx context.Context, method string, req any) (any, error) {
 	return o.board.Call(ctx, method, req)
 }
 
-// Stream makes a streaming call. It ends soon after End, even if its reader does not read: with
-// DRAINING, so that the caller can continue at another node, or with OWNER_LOST if the reader
-// is stuck.
+// Stream makes a streaming call. The stream ends soon after End, even if its reader does not read: with
+// DRAINING, so that the caller can continue at another node, or with OWNER_LOST if the reader is stuck.
 func (o *Services) Stream(method string, stream grpc.ServerStream) error {
 	return inprocess.Ending(o.ends, endGrace, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
 }
 
-// ServeHTTP serves the guest's requests. They are over soon after End.
+// ServeHTTP serves the requests for the plugin. They end soon after End.
 func (o *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if o.plugin.HTTP == nil {
 		http.NotFound(w, r)
@@ -125,7 +125,7 @@ func (o *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inprocess.EndingHTTP(o.ends, endGrace, w, r, o.plugin.HTTP)
 }
 
-// End ends streams, watches and waits with DRAINING; clients continue them at the next owner.
+// End ends streams, watches and waits with DRAINING. Clients continue them at the next owner.
 func (o *Services) End() {
 	o.end(draining())
 	if o.runtime != nil {
@@ -133,14 +133,14 @@ func (o *Services) End() {
 	}
 }
 
-// healthServices are the names that grpc.health.v1 answers for; "" is the whole.
+// healthServices are the names for which grpc.health.v1 reports a status. "" stands for the whole server.
 var healthServices = []string{
 	"", pawlv1.PackService_ServiceDesc.ServiceName, pawlv1.RunService_ServiceDesc.ServiceName,
 	pawlv1.WorkerService_ServiceDesc.ServiceName, pawlv1.DeliveryService_ServiceDesc.ServiceName, pawlv1.StoreService_ServiceDesc.ServiceName,
 	pawlv1.ControlService_ServiceDesc.ServiceName,
 }
 
-// operations is [runtime.Operations] by name. What is not in it is closed to all.
+// operations returns [runtime.Operations] by name. A method that is not in it is refused to every caller.
 func operations() map[string]runtime.Operation {
 	byName := make(map[string]runtime.Operation, len(runtime.Operations()))
 	for _, op := range runtime.Operations() {

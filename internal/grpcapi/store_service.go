@@ -15,22 +15,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// StoreBackend is the store of the sidecar, or a partition of it. Each method that reads it reads one
-// moment, and ends early when its context ends or a callback returns an error.
+// StoreBackend is the store of the sidecar, or a partition of it. Each method that reads it reads the data of
+// one moment, and ends early if its context ends or a callback returns an error.
 type StoreBackend interface {
-	// Partition is the number of the partition; 0 is the only one of a store that is not shared.
+	// Partition returns the number of the partition. It is 0 for a store that is not partitioned.
 	Partition() uint32
-	// Backup writes a backup, of what is new since the one of the id after, "" = of
-	// everything. Errors: *machine.Error BACKUP_FOREIGN.
+	// Backup writes a backup of everything that is new since the backup with the id after, or of
+	// everything if after is "". Errors: *machine.Error BACKUP_FOREIGN.
 	Backup(ctx context.Context, after string, out io.Writer) error
-	// Check proves everything, and tells now and then how far it has come.
+	// Check verifies the whole store. It calls progress now and then with the counts so far.
 	Check(ctx context.Context, progress func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error)
-	// Stats counts everything.
+	// Stats returns the sizes of the store.
 	Stats(ctx context.Context) (*pawlv1.StoreStats, error)
 }
 
-// storeGuard is a context that ends when the caller of a method loses its right to it or the
-// server drains, and what gives it back.
+// storeGuard returns a context that ends when the caller of a method loses its right to it, or the server
+// drains.
 type storeGuard func(ctx context.Context, method string) (context.Context, context.CancelFunc)
 
 // storeService implements pawl.v1.StoreService.
@@ -39,16 +39,16 @@ type storeService struct {
 	store      StoreBackend
 	namespaces func() []string
 	guard      storeGuard
-	// Held by the one call that is under way.
+	// Each mutex is held by a running call, so that only one of each kind runs.
 	backup, check, stats sync.Mutex
 }
 
-// newStoreService serves a store, nil = there is none to ask, with those namespaces.
+// newStoreService returns the service of a store. If store is nil, it refuses the calls about the store.
 func newStoreService(store StoreBackend, namespaces func() []string, guard storeGuard) *storeService {
 	return &storeService{store: store, namespaces: namespaces, guard: guard}
 }
 
-// backupPiece bounds what one message of a backup has, bytes.
+// backupPiece is the most data in one message of a backup, in bytes.
 const backupPiece = 256 << 10
 
 // Backup implements pawl.v1.StoreService.
@@ -97,8 +97,8 @@ func (s *storeService) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.Serve
 	})
 }
 
-// watched checks the store, and reports progress to tell without waiting for it: a slow reader
-// gets the newest counts after it has taken the earlier ones.
+// watched checks the store, and reports progress to tell without waiting for it. A slow reader gets the
+// newest counts after it has read the earlier ones.
 func (s *storeService) watched(ctx context.Context, tell func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -141,7 +141,7 @@ func (s *storeService) GetStoreStats(ctx context.Context, _ *pawlv1.GetStoreStat
 	return out, err
 }
 
-// ListPartitions implements pawl.v1.StoreService: it lists the one.
+// ListPartitions implements pawl.v1.StoreService. It lists the only partition of this server.
 func (s *storeService) ListPartitions(context.Context, *pawlv1.ListPartitionsRequest) (*pawlv1.ListPartitionsResponse, error) {
 	one := &pawlv1.Partition{Namespaces: s.namespaces(), Here: true}
 	if s.store != nil {
@@ -153,8 +153,8 @@ func (s *storeService) ListPartitions(context.Context, *pawlv1.ListPartitionsReq
 // busyFor is the time after which a refused caller may try again.
 const busyFor = 5 * time.Second
 
-// runExclusive runs do unless it is running already. If a context ended, the error is its
-// cause.
+// runExclusive runs do, or returns an error if it is already running. If a context has ended, the error is
+// its cause.
 func (s *storeService) runExclusive(ctx context.Context, busy *sync.Mutex, what string, do func() error) error {
 	if s.store == nil {
 		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STORE_OFF", Message: "this server has no store to ask"}

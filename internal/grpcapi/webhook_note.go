@@ -12,23 +12,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// note is what a message for people says of a record.
+// note is the content of a webhook message for people.
 type note struct {
-	// title is one line; facts are further ones.
+	// title is one line. facts are further lines.
 	title string
 	facts []string
-	// arguments are those of a held call, for reading; "" = none are shown.
+	// arguments are the readable arguments of a held call; "" if the message shows none.
 	arguments string
-	// link is where the call is decided about; "" = the message has none.
+	// link is the decision link of the held call; "" if the message has none.
 	link string
 }
 
-// maxNoteArguments bounds the arguments in a message, in bytes: Slack takes 3000 characters in a
-// block. The page of the link has all of them.
+// maxNoteArguments limits the arguments in a message, in bytes: a block of Slack has at most 3000
+// characters. The page of the link shows all of them.
 const maxNoteArguments = 2500
 
-// noteOf says what a message tells of a record; false: nothing, because the record is a call that
-// no person has to decide about.
+// noteOf returns the content of the message about a record. It returns false if the record is a call that
+// no person has to decide about, so that no message is sent.
 func noteOf(record *pawlv1.Record, link string, ends time.Time) (note, bool) {
 	run := "Run " + record.GetRunId()
 	asked := record.GetStepRequested()
@@ -72,10 +72,10 @@ func clipped(text string) string {
 	return strings.ToValidUTF8(text[:maxNoteArguments], "") + "\n… the page of the link shows all"
 }
 
-// decideText is the word of the button.
+// decideText is the text of the button.
 const decideText = "View and decide"
 
-// write makes the message in one of the forms for people.
+// write returns the message in one of the formats for people.
 func (n note) write(format machine.MessageFormat) (mediaType string, body []byte, err error) {
 	switch format {
 	case machine.FormatSlack:
@@ -88,10 +88,10 @@ func (n note) write(format machine.MessageFormat) (mediaType string, body []byte
 	return "text/plain; charset=utf-8", n.text(), nil
 }
 
-// object is a JSON object of another product's form.
+// object is a JSON object in the format of Slack or Teams.
 type object map[string]any
 
-// slack is a message with blocks. All text of the run is in elements without markup, so that a model
+// slack returns a message with blocks. All text of the run is in elements without markup, so that a model
 // cannot write a link or a mention.
 func (n note) slack() object {
 	plain := func(text string) object { return object{"type": "plain_text", "text": text} }
@@ -108,7 +108,7 @@ func (n note) slack() object {
 	return object{"text": slackEscape.Replace(n.title), "blocks": blocks, "unfurl_links": false, "unfurl_media": false}
 }
 
-// slackEscape escapes the characters that Slack's text gives a meaning.
+// slackEscape escapes the characters that have a meaning in Slack's text.
 var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func clipTo(text string, most int) string {
@@ -118,7 +118,7 @@ func clipTo(text string, most int) string {
 	return text
 }
 
-// teams is a message with an Adaptive Card. All text of the run is in text runs, which have no
+// teams returns a message with an Adaptive Card. All text of the run is in text runs, which have no
 // Markdown.
 func (n note) teams() object {
 	run := func(text string, with object) object {
@@ -142,7 +142,7 @@ func (n note) teams() object {
 	}}
 }
 
-// text is a body of a mail: the title, the facts, the arguments, the link on a line of its own.
+// text returns the body of a mail: the title, the facts, the arguments, and the link on a line of its own.
 func (n note) text() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", n.title, strings.Join(n.facts, "\n"))

@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// drainFor is how long workers may still answer once the server drains, less
-	// than streamGrace. What is then unfinished they name at its successor and keep.
+	// drainFor is how long workers may still answer after the server has begun to drain. It is shorter
+	// than streamGrace. A worker keeps unfinished work and names it to the next server.
 	drainFor = 750 * time.Millisecond
-	// heartbeatEvery is asked of workers; leases that are shorter than three of it
-	// need more.
+	// heartbeatEvery is the interval at which workers must send heartbeats. A lease that is shorter
+	// than three intervals needs them more often.
 	heartbeatEvery = 15 * time.Second
 )
 
-// workerService is pawl.v1.WorkerService. The requests of its streams that
-// RunService has as well are answered by that.
+// workerService is pawl.v1.WorkerService. Requests of its streams that RunService has as RPCs too are
+// executed by runService.
 type workerService struct {
 	pawlv1.UnimplementedWorkerServiceServer
 	runs *runService
 	edge *edge
-	// maxMessage is the largest request that the server takes, bytes.
+	// maxMessage is the size of the largest request that the server accepts, in bytes.
 	maxMessage int
-	// drainFor is how long workers may still answer once the service ends.
+	// drainFor is how long workers may still answer after the service has begun to end.
 	drainFor time.Duration
 }
 
@@ -60,14 +60,14 @@ func (s *workerService) Work(stream workServer) error {
 	return err
 }
 
-// serve sends what is queued and takes requests until the stream ends.
+// serve sends queued messages and handles requests until the stream ends.
 func (s *workerService) serve(ctx context.Context, stream workServer, link *workStream, more []*pawlv1.WorkRequest) error {
 	received := make(chan error, 1)
 	go func() { received <- link.receive(ctx, stream, more) }()
 	who, drain := auth.CallerOf(ctx), s.runs.draining
 	var over <-chan time.Time
 	for {
-		// Idle workers come by the thousand, so this loop watches for everything.
+		// There may be thousands of idle workers, so one loop per stream waits for all events.
 		changed := s.runs.auth.Changed()
 		if err := s.runs.auth.Recheck(who, pawlv1.WorkerService_Work_FullMethodName); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (s *workerService) drains() bool {
 	}
 }
 
-// recvError is why there is no first request.
+// recvError returns the error for a stream without a first request.
 func recvError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return registrationRequired()
@@ -134,7 +134,7 @@ func registrationRequired() error {
 	}
 }
 
-// connect registers the worker and queues the answer, ahead of all else.
+// connect registers the worker and queues the answer before all other messages.
 func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, link *workStream) error {
 	if err := checked(first); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 	return nil
 }
 
-// addressOf is from where a call came, for people.
+// addressOf returns the address from which a call came, for people to read.
 func addressOf(ctx context.Context) string {
 	if from, ok := peer.FromContext(ctx); ok && from.Addr != nil {
 		return from.Addr.String()
@@ -174,7 +174,7 @@ func addressOf(ctx context.Context) string {
 	return ""
 }
 
-// turnResponse is a turn as GetTurn tells it, and as an assignment carries it.
+// turnResponse returns a turn in the form of GetTurn, which assignments to workers contain too.
 func (s *runService) turnResponse(ctx context.Context, namespace string, view *runtime.TurnView) (*pawlv1.GetTurnResponse, error) {
 	owner, err := s.views.PackOf(ctx, namespace, view.Run)
 	if err != nil {

@@ -27,49 +27,51 @@ const (
 	// limits. These requests do not count as in flight, so that others are read in the
 	// meantime.
 	waitingBytes = 32 << 20
-	// maxBatch bounds the requests, and the responses, in one message; responses take
-	// maxBatchBytes at most, unless one alone has more.
+	// maxBatch limits the requests, and the responses, in one message. The responses in a message
+	// have at most maxBatchBytes, except if a single one is larger.
 	maxBatch      = 1024
 	maxBatchBytes = 1 << 20
-	// heartbeats per second of one stream, and how many may come at once.
+	// heartbeatRate is the accepted number of heartbeats per second of one stream, heartbeatBurst
+	// the accepted number at once.
 	heartbeatRate  = 20
 	heartbeatBurst = 100
 )
 
-// workStream is one worker's stream: the queue of what it is to be sent, and the
-// order of what it asks. It implements [dispatch.WorkerSink].
+// workStream is the stream of one worker: the queue of messages to it, and the order of its requests. It
+// implements [dispatch.WorkerSink].
 type workStream struct {
 	s      *workerService
 	worker *dispatch.Worker
-	// namespace is that of its work. It is set before the worker is: a turn of a run that it
-	// serves still may come at once.
+	// namespace is the namespace of the worker's turns and steps. It is set before worker is, because
+	// a turn of a run that the worker still serves may come at once.
 	namespace  string
 	heartbeats *rate.Limiter
-	// batches: the worker reads responses that share a message.
+	// batches means that the worker accepts several responses in one message.
 	batches bool
-	// compactReceipts: it reads no answers in receipts but those that it goes on with.
+	// compactReceipts means that the worker needs no answers in receipts, except those that it cannot
+	// continue without.
 	compactReceipts bool
 
 	mu    sync.Mutex
 	queue []*pawlv1.WorkResponse
-	// wake holds at most one token: there are messages to send.
+	// wake holds at most one token, which means that there are messages to send.
 	wake chan struct{}
-	// ended gets why the engine ends the stream.
+	// ended receives the error with which the engine ends the stream.
 	ended chan error
 
 	requests sync.WaitGroup
-	// inFlight has one token for each request that was read and whose receipt is not sent. owed
-	// is the size of the receipts that wait to be sent; eased gets at most one token when it
-	// has decreased.
+	// inFlight has one token for each request that was read and whose receipt is not sent.
+	// queuedReceiptBytes is the size of the receipts that wait to be sent. receiptsFreed gets at most
+	// one token when that size has decreased.
 	inFlight           chan struct{}
 	queuedReceiptBytes atomic.Int64
 	receiptsFreed      chan struct{}
-	// waiting is the size of the requests that wait for the operator's limits; excess counts
-	// those that are admitted by the limits but exceed requestsInFlight.
+	// waiting is the size of the requests that wait for the operator's limits. excess counts the
+	// requests that these limits admitted although requestsInFlight was reached.
 	waiting, excess atomic.Int64
-	// last is, per run, closed when its newest request has taken effect.
+	// last has, for each run, a channel that is closed when its newest request has taken effect.
 	last map[string]chan struct{}
-	// busy counts the requests that are not answered yet. Guarded by mu, like last.
+	// busy counts the requests that are not answered yet. mu protects busy and last.
 	busy int
 }
 
@@ -80,8 +82,8 @@ func newWorkStream(s *workerService) *workStream {
 	}
 }
 
-// push queues a message. It never waits: what is queued is bounded by what the
-// worker holds, and by the requests that were admitted.
+// push queues a message. It never blocks: the queue is limited by the work that the worker holds and by the
+// number of admitted requests.
 func (l *workStream) push(m *pawlv1.WorkResponse) {
 	l.mu.Lock()
 	l.queue = append(l.queue, m)
@@ -99,7 +101,7 @@ func (l *workStream) pushFirst(m *pawlv1.WorkResponse) {
 	l.mu.Unlock()
 }
 
-// flush sends all that is queued.
+// flush sends all queued messages.
 func (l *workStream) flush(stream workServer) error {
 	for {
 		l.mu.Lock()
@@ -127,9 +129,8 @@ func (l *workStream) flush(stream workServer) error {
 	}
 }
 
-// batchLen returns how many messages are sent as one: those that fit, at least one. The answer
-// to a registration is sent alone, because a client reads that one response before it can
-// process others.
+// batchLen returns how many messages are sent as one: as many as fit, at least one. The answer to a
+// registration is sent alone, because a client reads it before it can process others.
 func (l *workStream) batchLen(queue []*pawlv1.WorkResponse) int {
 	if !l.batches || queue[0].GetRegistered() != nil {
 		return 1
@@ -144,7 +145,7 @@ func (l *workStream) batchLen(queue []*pawlv1.WorkResponse) int {
 	return n
 }
 
-// admit waits until one more request may be read; false: the stream is over.
+// admit waits until one more request may be read. It returns false if the stream has ended.
 func (l *workStream) admit(ctx context.Context) bool {
 	for l.queuedReceiptBytes.Load() > receiptBytes {
 		select {
@@ -217,8 +218,8 @@ func (l *workStream) idle() bool {
 	return quiet && turns+steps == 0
 }
 
-// receive reads requests until the stream ends and returns why it did. The first is
-// what came in the message of the registration.
+// receive reads requests until the stream ends, and returns why it ended. more are the requests that came
+// together with the registration.
 func (l *workStream) receive(ctx context.Context, stream workServer, more []*pawlv1.WorkRequest) error {
 	for {
 		if err := l.takeMore(ctx, more); err != nil {
@@ -241,7 +242,7 @@ func (l *workStream) receive(ctx context.Context, stream workServer, more []*paw
 	}
 }
 
-// takeMore takes the further requests of a message, as many at a time as the capacity allows.
+// takeMore handles further requests that came in one message, as capacity allows.
 func (l *workStream) takeMore(ctx context.Context, more []*pawlv1.WorkRequest) error {
 	for _, in := range more {
 		if !l.admit(ctx) {

@@ -1,7 +1,7 @@
-// Package redact takes the values that a pack calls sensitive (x_pawl.sensitive) out of messages to
+// Package redact replaces the values that a pack calls sensitive (x_pawl.sensitive) in messages to
 // callers without the scope values:sensitive.
 //
-// Owns: what stands in their place.
-// Keeps: what it replaces is always marked, and a message that only one caller has is the
-// only one changed.
+// Owns: the marks that replace values.
+// Keeps: a replaced value always has a mark. A message that several callers share is not changed; only
+// the copy for one caller is.
 package redact

@@ -10,14 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Views finds packs of runs.
+// Views finds the packs of runs.
 type Views interface {
-	// PackOf is the pack of a state's run, PackFor that of a run that the caller may see.
+	// PackOf returns the pack of a run by its state. PackFor returns state and pack of a run that the
+	// caller may see.
 	PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error)
 	PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error)
 }
 
-// Gate decides which values of a run a call may get.
+// Gate decides which values of a run a caller may get.
 type Gate struct{ Views Views }
 
 // Hidden reports whether sensitive values are hidden from a reading call.
@@ -25,7 +26,7 @@ func Hidden(call runtime.Call) bool {
 	return !call.Principal.Scopes.Has(runtime.ScopeValuesSensitive)
 }
 
-// Rules returns what is sensitive in the run of a state; nil = no rules.
+// Rules returns the sensitive values of a run; nil if there are none.
 func (g Gate) Rules(ctx context.Context, namespace string, state *machine.State) (*Rules, error) {
 	owner, err := g.Views.PackOf(ctx, namespace, state)
 	if err != nil {
@@ -34,7 +35,7 @@ func (g Gate) Rules(ctx context.Context, namespace string, state *machine.State)
 	return Of(owner.XPawl().Hidden().In(state)), nil
 }
 
-// seen are the rules of a run that the caller may see.
+// seen returns the rules of a run, if the caller may see the run.
 func (g Gate) seen(ctx context.Context, ref runtime.RunRef) (*Rules, error) {
 	state, owner, err := g.Views.PackFor(ctx, ref)
 	if err != nil {
@@ -53,7 +54,7 @@ func (g Gate) Live(ctx context.Context, ref runtime.RunRef) bool {
 	return err == nil && (rules == nil || !rules.messages)
 }
 
-// Hide replaces a run's sensitive values in the answer to a call that reads.
+// Hide replaces a run's sensitive values in the answer to a call that reads the run.
 func (g Gate) Hide(ctx context.Context, call runtime.Call, state *machine.State, out proto.Message) error {
 	if !Hidden(call) {
 		return nil
@@ -63,7 +64,7 @@ func (g Gate) Hide(ctx context.Context, call runtime.Call, state *machine.State,
 	return err
 }
 
-// HideSeen is Hide for a run that the caller may see, and need not be allowed to read.
+// HideSeen is Hide for a run that the caller may see, even without the right to read it.
 func (g Gate) HideSeen(ctx context.Context, ref runtime.RunRef, out proto.Message) error {
 	if !Hidden(ref.Call) {
 		return nil
@@ -73,8 +74,8 @@ func (g Gate) HideSeen(ctx context.Context, ref runtime.RunRef, out proto.Messag
 	return err
 }
 
-// HideAnswer is Hide for the answer to a call that changes a run. A caller that may execute
-// turns gets the values, because it has them anyway, to render them.
+// HideAnswer is Hide for the answer to a call that changes a run. A caller that may execute turns gets the
+// sensitive values, because it needs them anyway to render the turn.
 func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.State, out any) error {
 	told, ok := out.(proto.Message)
 	if !ok || state == nil || call.Worker != nil || call.Principal.Scopes.Any(runtime.ScopeRunsWrite|runtime.ScopeWork) {
@@ -83,9 +84,9 @@ func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.
 	return g.Hide(ctx, call, state, told)
 }
 
-// Whole refuses an answer that cannot be redacted, for example a file, a comparison of values
-// or a copy under another pack's rules, to callers that may not read all of it. other is a
-// second run of the same namespace, "" = none.
+// Whole returns an error if the caller may not read all values of a run. It is for answers that cannot be
+// redacted, for example a file, a comparison of values or a copy under another pack's rules. other is a
+// second run of the same namespace, or "".
 func (g Gate) Whole(ctx context.Context, ref runtime.RunRef, other string) error {
 	if !Hidden(ref.Call) {
 		return nil

@@ -6,8 +6,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// model takes out what a request to a model, or its answer, holds itself; messages and
-// parts in it are replaced as everywhere.
+// model replaces the values in a request to a model or in its answer. Nested messages and parts are replaced
+// elsewhere.
 func (r *Rules) model(m proto.Message) bool {
 	switch m := m.(type) {
 	case *pawlv1.ModelRequest:
@@ -16,7 +16,7 @@ func (r *Rules) model(m proto.Message) bool {
 		changed := r.some() && text(&m.ProviderJson, JSONMark)
 		return r.messages && text(&m.Refusal, TextMark) || changed
 	case *pawlv1.ModelCall:
-		// The arguments are what a step's payload is.
+		// The arguments of a tool call become the payload of a step.
 		if !r.messages && !r.tools[m.GetName()] {
 			return false
 		}

@@ -6,7 +6,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// replace takes out what one message holds itself.
+// replace replaces the values in the fields of one message, without nested messages.
 func (r *Rules) replace(m proto.Message) bool {
 	switch m := m.(type) {
 	case *pawlv1.ArtifactWrite:
@@ -37,10 +37,10 @@ func (r *Rules) replace(m proto.Message) bool {
 		changed := r.messages && text(&m.Description, TextMark)
 		return r.messages && text(&m.MetadataJson, JSONMark) || changed
 	case *pawlv1.TurnFailed:
-		// It may quote any input of the turn.
+		// The error may quote any input of the turn.
 		return r.some() && failure(m.GetError())
 	case *pawlv1.Approval:
-		// Why a condition failed may quote what it looked at.
+		// The error of a condition may quote the values that the condition reads.
 		return r.some() && text(&m.ConditionError, TextMark)
 	case *pawlv1.ApprovalHold:
 		return r.some() && text(&m.ConditionError, TextMark)
@@ -56,7 +56,7 @@ func (r *Rules) replace(m proto.Message) bool {
 	return r.model(m) || r.step(m)
 }
 
-// step takes out payloads, answers and errors of sensitive tools.
+// step replaces payloads, answers and errors of sensitive tools.
 func (r *Rules) step(m proto.Message) bool {
 	called, ok := m.(interface{ GetTool() string })
 	if !ok || !r.tools[called.GetTool()] {
@@ -96,14 +96,14 @@ func (r *Rules) step(m proto.Message) bool {
 	return false
 }
 
-// message takes out what a conversation holds of tools: which tool an answer is of, it
-// does not say.
+// message replaces the values of tools in a message of a conversation. If any tool is sensitive, it replaces
+// every tool's answer, because a message does not name the tool that it answers.
 func (r *Rules) message(m *pawlv1.Message) bool {
 	changed := false
 	if len(r.tools) > 0 || r.messages {
 		changed = text(&m.ToolCallsJson, `[`+JSONMark+`]`)
 	}
-	// What a provider wants to have back may quote anything.
+	// The data that a provider wants to get back may quote any value.
 	changed = r.some() && text(&m.ProviderJson, JSONMark) || changed
 	changed = r.messages && text(&m.Refusal, TextMark) || changed
 	if len(r.tools) > 0 && m.GetRole() == "tool" || r.coversInputs() && m.GetRole() == "user" {
@@ -118,7 +118,7 @@ func (r *Rules) object(json *string) bool {
 	return changed
 }
 
-// text replaces a text that is there.
+// text replaces a text that is not empty by a mark.
 func text(s *string, mark string) bool {
 	if *s == "" {
 		return false
@@ -148,7 +148,7 @@ func parts(all []*pawlv1.Part) bool {
 	return len(all) > 0
 }
 
-// part keeps the media type alone.
+// part removes everything except the media type.
 func part(p *pawlv1.Part) bool {
 	mediaType := p.GetMediaType()
 	proto.Reset(p)

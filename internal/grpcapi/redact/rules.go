@@ -10,22 +10,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// What stands for a value: of JSON, and of everything else.
+// The marks that replace a value: of JSON, and of text.
 const (
 	JSONMark = `{"redacted":true}`
 	TextMark = "[redacted]"
 )
 
-// Rules are the sensitive values in the runs of one pack; nil = none. Safe for concurrent use.
+// Rules are the sensitive values in the runs of one pack. nil means that there are none. Safe for
+// concurrent use.
 type Rules struct {
 	variables, artifacts, tools map[string]bool
-	// messages: what is said to and by the turns.
+	// messages means that the messages to and from the turns are sensitive.
 	messages bool
-	// allVariables: every variable is sensitive.
+	// allVariables means that every variable is sensitive.
 	allVariables bool
 }
 
-// Of returns the rules for a pack's hidden values in one run; nil = none are hidden.
+// Of returns the rules for the hidden values of a pack; nil if none are hidden.
 func Of(h *pack.Hidden) *Rules {
 	if h == nil {
 		return nil
@@ -35,11 +36,11 @@ func Of(h *pack.Hidden) *Rules {
 
 func (r *Rules) anyVariable() bool { return r.allVariables || len(r.variables) > 0 }
 
-// coversInputs: what a run is given may hold a sensitive value. JSON parts become variables, and
-// an answer to the question of a delegated tool is an input.
+// coversInputs reports whether an input of a run may contain a sensitive value. JSON parts become variables,
+// and an answer to the question of a delegated tool is an input.
 func (r *Rules) coversInputs() bool { return r.messages || r.anyVariable() || len(r.tools) > 0 }
 
-// some: there is any rule.
+// some reports whether there is any rule.
 func (r *Rules) some() bool { return r.coversInputs() || len(r.artifacts) > 0 }
 
 // Apply replaces every sensitive value in a message, at any depth, and reports whether there
@@ -81,7 +82,7 @@ func (r *Rules) redactFields(m protoreflect.Message) bool {
 	return changed
 }
 
-// Variables replaces the sensitive ones in a JSON object.
+// Variables replaces the sensitive variables in a JSON object.
 func (r *Rules) Variables(object string) (string, bool) {
 	if r == nil || !r.anyVariable() || object == "" {
 		return object, false
@@ -99,7 +100,7 @@ func (r *Rules) Variables(object string) (string, bool) {
 	if !changed {
 		return object, false
 	}
-	// Raw messages that were just read marshal again.
+	// Raw messages that were just decoded can be encoded again.
 	text, err := json.Marshal(values)
 	if err != nil {
 		return JSONMark, true

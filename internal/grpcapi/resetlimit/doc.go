@@ -1,6 +1,6 @@
-// Package resetlimit keeps a client from resetting streams of its connection without end.
+// Package resetlimit closes connections whose client resets streams again and again.
 //
-// Owns: the allowance of each connection of young streams that are reset.
-// Keeps: frames pass unchanged; a client that exceeds its allowance receives GOAWAY before it is cut
-// off.
+// Owns: the allowance of each connection for streams that are reset soon after they were opened.
+// Keeps: frames pass unchanged; a client that exceeds its allowance gets GOAWAY before its connection is
+// closed.
 package resetlimit

@@ -11,25 +11,25 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A client that opens streams and resets them at once makes the server start and discard a
-// handler for a few bytes (CVE-2023-44487), and one that breaks the rules of each stream makes
-// the server do the resetting (CVE-2025-8671). gRPC's server limits the running handlers, not
-// their rate. So each connection has an allowance of streams that are reset while they are
-// young. A connection that exceeds it gets ENHANCE_YOUR_CALM and is closed. Older streams may
-// be cancelled in any number: a program that watches ten thousand runs cancels them all at
-// once.
+// A client that opens streams and resets them at once makes the server start and discard a handler for a
+// few bytes (CVE-2023-44487). A client that violates the protocol in each stream makes the server do the
+// resetting (CVE-2025-8671). gRPC's server limits the running handlers, not their rate. So each connection
+// has an allowance for streams that are reset while they are young. A connection that exceeds it gets
+// ENHANCE_YOUR_CALM and is closed. Older streams may be cancelled in any number: a program that watches ten
+// thousand runs cancels them all at once.
 const (
-	// youngResets per second, and so many at once, are a client's that cancels calls.
+	// youngResets is the allowance per second, youngResetsBurst the allowance at once. A client that
+	// cancels calls needs less.
 	youngResets      = 100
 	youngResetsBurst = 500
-	// youngFor is the age, at least, from which on a stream is not young any more.
+	// youngFor is the age, at least, from which on a stream does not count as young.
 	youngFor = time.Second
-	// goodbye bounds how long a client's last frames are read and thrown away, so that
-	// it gets to read why it is closed.
+	// goodbye is how long the last frames of a client are read and discarded, so that the client
+	// can read the GOAWAY.
 	goodbye = 250 * time.Millisecond
 )
 
-// Of HTTP/2 (RFC 9113).
+// Constants of HTTP/2 (RFC 9113).
 const (
 	prefaceBytes    = 24
 	frameHeader     = 9
@@ -41,16 +41,15 @@ const (
 
 var errRapidReset = errors.New("the client resets streams faster than the server takes")
 
-// frames walks over the frames of one direction of a connection. It looks at their
-// headers alone.
+// frames reads the frames of one direction of a connection. It uses only their headers.
 type frames struct {
 	head [frameHeader]byte
 	have int
-	// skip are bytes that belong to no header: the preface, or the rest of a payload.
+	// skip is the number of bytes to skip: the preface, or the rest of a payload.
 	skip int
 }
 
-// scan tells each frame that begins in p by its type and stream.
+// scan calls told with the type and the stream of each frame whose header ends in p.
 func (f *frames) scan(p []byte, told func(kind byte, stream uint32)) {
 	for len(p) > 0 {
 		if f.skip > 0 {
@@ -69,34 +68,33 @@ func (f *frames) scan(p []byte, told func(kind byte, stream uint32)) {
 	}
 }
 
-// between: the last frame is whole, and no other has begun.
+// between reports whether the last frame is complete and no other one has begun.
 func (f *frames) between() bool { return f.have == 0 && f.skip == 0 }
 
-// limitedConn is a server's side of an HTTP/2 connection that its client may not use to
-// reset streams without end.
+// limitedConn is the server's side of an HTTP/2 connection. It limits the resets of young streams.
 type limitedConn struct {
 	net.Conn
 	in frames
-	// writing guards out, leaving and ended.
+	// writing protects out, goAwayPending and ended.
 	writing sync.Mutex
 	out     frames
-	// goAwayPending: a GOAWAY is sent as soon as no frame is half written. said is closed and
-	// ended set afterwards.
+	// goAwayPending means that a GOAWAY is sent as soon as no frame is partly written. After it was
+	// sent, ended is set and goAwaySent is closed.
 	goAwayPending, ended bool
 	goAwaySent           chan struct{}
 
-	// resets guards what follows: both directions count.
+	// resets protects the fields below, because both directions count resets.
 	resets  sync.Mutex
 	allowed *rate.Limiter
 	now     func() time.Time
-	// last is the newest stream, recent the newest one when since began, old the one before
-	// that: streams above old are young.
+	// last is the newest stream. recent was the newest one at the time since, old the newest one at
+	// the time before that. Streams above old are young.
 	last, recent, old uint32
 	since             time.Time
 	exceeded          bool
 }
 
-// Keep holds a server's side of an HTTP/2 connection to the allowance.
+// Keep wraps the server's side of an HTTP/2 connection, so that its client must keep the allowance.
 func Keep(conn net.Conn) net.Conn { return newConn(conn) }
 
 func newConn(conn net.Conn) *limitedConn {
@@ -106,7 +104,7 @@ func newConn(conn net.Conn) *limitedConn {
 	}
 }
 
-// Read hands frames on until the client has exceeded its allowance.
+// Read reads from the connection until the client has exceeded its allowance.
 func (c *limitedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.in.scan(p[:n], c.count)
@@ -117,7 +115,7 @@ func (c *limitedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write counts what the server resets on the client's behalf.
+// Write writes to the connection, and counts the streams that the server resets because of the client.
 func (c *limitedConn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()

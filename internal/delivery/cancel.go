@@ -8,9 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// callOff tells the agent of a delegation that it is no longer wanted, and removes
-// the row once the agent knows, or has been out of reach for too long: then its own
-// bounds end the task.
+// callOff cancels the task of a delegation that is no longer wanted. It removes the row when the agent has
+// confirmed, or has been unreachable for too long: then the agent's own limits end the task.
 func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 	since, pause := time.Now(), time.Duration(0)
 	for ctx.Err() == nil {
@@ -18,7 +17,7 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 		fault, ok := errors.AsType[*machine.AgentFault](err)
 		done := err == nil || ok && (fault.Kind != machine.AgentUnreachable || time.Since(since) >= o.cfg.GiveUp)
 		if machine.IsDeleted(err) || machine.IsErased(err) {
-			// Its row went with the run, or with its values.
+			// The row was removed together with the run or its values.
 			return
 		}
 		if errors.Is(err, machine.ErrNoStep) {
@@ -34,10 +33,9 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 	}
 }
 
-// cancel ends the agent's task; a message that was never sent has none ([machine.ErrNoStep]).
-// If the id of the task is unknown, the message may have arrived: cancel sends the same message
-// again to learn the id, only to an agent for which a repeat is idempotent, and only if the
-// message could be sent now.
+// cancel cancels the agent's task. A message that was never sent has no task ([machine.ErrNoStep]). If the id
+// of the task is unknown, the message may have arrived. Then cancel sends the same message again to learn the
+// id, but only to an agent for which a repeat is idempotent, and only if the message could be sent now.
 func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 	del, err := o.cfg.Delegations.CalledOff(ctx, row)
 	if err != nil {
@@ -49,7 +47,7 @@ func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 	}
 	task := del.Remote.TaskID
 	if task == "" && (del.Remote.Sent != machine.SentRepeatable || !peer.Idempotent()) {
-		// Asking for it by its message could begin it; its own bounds end it.
+		// Sending the message to learn the id could begin the task. The agent's own limits end it.
 		return nil
 	}
 	if task == "" {

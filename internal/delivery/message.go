@@ -8,16 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// messageOf returns the message that begins a delegation, also when it is sent again to learn
-// the task's id: its id is made of run, step and attempt, so that it is always the same. It is
-// refused for an agent that would not apply the run's lists of tools.
+// messageOf returns the message that begins a delegation. It is also used when the message is sent again to
+// learn the task's id. The message id consists of run, step and attempt, so it is always the same. messageOf
+// fails if the agent would not apply the run's lists of tools.
 func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
 	if !mayPass(peer, d) {
 		return machine.AgentMessage{}, &machine.AgentFault{Kind: machine.AgentRefuses, Code: "AGENT_UNBOUND", Unsent: true, Message: fmt.Sprintf(
 			"the run may not call every tool, and the agent %s does not declare that it keeps to the lists of others: "+
 				"name it in the sidecar's allowlist (--allow-tool %s) if it may work without them", d.Agent, d.Agent)}
 	}
-	p, err := packcache.ReadAgentPayload(d.Payload, true) // whether it is closed was decided when it was asked for
+	p, err := packcache.ReadAgentPayload(d.Payload, true) // whether the payload is closed was decided at the request
 	var variables json.RawMessage
 	if err == nil && p.Variables != nil {
 		variables, err = json.Marshal(p.Variables)
@@ -40,13 +40,13 @@ func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
 	return m, nil
 }
 
-// mayPass reports whether the agent applies the lists of tools of the run, or the operator has
-// named it in its own list, which permits agents that do not apply them.
+// mayPass reports whether the agent applies the lists of tools of the run, or the operator's own list names the
+// agent, which permits agents that do not apply them.
 func mayPass(peer Peer, del *machine.Delegation) bool {
 	return peer.Bound() || !del.Policy.Binds() || del.Policy.Named
 }
 
-// answerOf is the caller's answer to a question; its record is part of the id.
+// answerOf returns the message with the caller's answer to a question. Its id contains the record of the answer.
 func answerOf(d *machine.Delegation) machine.AgentMessage {
 	return machine.AgentMessage{
 		ID:     fmt.Sprintf("%s/%d", messageID(&d.Row), d.Remote.Answer),

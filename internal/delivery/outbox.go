@@ -21,39 +21,37 @@ const (
 	DefaultMaxRetry = 10 * time.Minute
 )
 
-// scanPage is how many rows are looked for when the outbox starts.
+// scanPage is the maximum number of rows that are read when the outbox starts.
 const scanPage = 1 << 20
 
-// Config is everything that an [Outbox] needs. Delegations and Subscriptions are
-// required; zero fields of the rest take their default.
+// Config configures an [Outbox]. Delegations and Subscriptions are required. Zero values of the other fields
+// mean their defaults.
 type Config struct {
 	Delegations   Delegations
 	Subscriptions Subscriptions
-	// Directory knows the agents; nil = delegations wait.
+	// Directory knows the agents. If it is nil, delegations wait.
 	Directory Directory
-	// Feeds make the events of subscriptions, by kind; a kind without one is not
-	// served.
+	// Feeds returns the events of subscriptions, by kind. A kind without a feed gets no deliveries.
 	Feeds map[machine.SubscriptionKind]Feed
-	// Post delivers one event. Default: a POST that reaches no private address.
+	// Post delivers one event. Default: an HTTP POST that reaches no private address.
 	Post Poster
-	// Tries is how often a delivery is tried before it becomes a dead letter.
-	// Default 12, which takes 17 min.
+	// Tries is the number of tries after which a delivery becomes a dead letter. Default 12, which takes
+	// 17 min.
 	Tries int
 	// MaxRetry is the longest pause between two tries of a delivery. Default 10 min.
 	MaxRetry time.Duration
-	// Counts counts the outcomes of deliveries; nil = no counts.
+	// Counts counts the outcomes of deliveries; nil means no counts.
 	Counts Counts
-	// Log gets faults that no caller gets. Default: discarded.
+	// Log receives errors that no caller gets. Default: discarded.
 	Log *slog.Logger
-	// Pause before an agent that cannot be reached is tried again: at first, and at
-	// most. Defaults 250 ms and 30 s.
+	// Pause and MaxPause are the first and the longest wait before an unreachable agent is tried again.
+	// Defaults 250 ms and 30 s.
 	Pause    time.Duration
 	MaxPause time.Duration
-	// GiveUp is how long an agent may be out of reach before the step fails.
-	// Default 5 min.
+	// GiveUp is how long an agent may be unreachable before the step fails. Default 5 min.
 	GiveUp time.Duration
-	// Follow is the longest life of one stream of a task; then it is opened again,
-	// so that one that is dead without a word is noticed. Default 10 min.
+	// Follow is the longest time that one stream of a task stays open. Then it is opened again, so that
+	// a dead connection is noticed. Default 10 min.
 	Follow time.Duration
 }
 
@@ -80,25 +78,25 @@ func orDefault(d, def time.Duration) time.Duration {
 	return d
 }
 
-// Outbox sends what stands in the store. Use [New].
+// Outbox sends the messages and events that are in the store. Use [New].
 type Outbox struct {
 	cfg Config
 
 	mu sync.Mutex
-	// ctx is set while Run runs.
+	// ctx is set while Run is running.
 	ctx  context.Context //nolint:containedctx // the life of the goroutines, not of a call
 	live map[machine.OutboxRow]*sender
-	// subs are the subscriptions that are served.
+	// subs are the subscriptions whose events are being delivered.
 	subs  map[machine.SubscriptionKey]*sender
 	tasks sync.WaitGroup
 }
 
-// sender is one row or one subscription under way.
+// sender is the running goroutine of one row or one subscription.
 type sender struct {
 	stop context.CancelFunc
-	// news holds at most one token: "look at the delegation again".
+	// news holds at most one token, which means that the delegation may have changed.
 	news chan struct{}
-	// done is closed when the sender of a subscription has ended.
+	// done is closed when the goroutine of a subscription has ended.
 	done chan struct{}
 }
 
@@ -126,7 +124,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 	return nil
 }
 
-// stored begins what stands in the store.
+// stored starts the delegations and cancellations that are in the store.
 func (o *Outbox) stored(ctx context.Context) error {
 	for _, kind := range []machine.OutboxKind{machine.OutboxDelegation, machine.OutboxCancel} {
 		rows, err := patient(ctx, o, func() ([]machine.OutboxRow, error) { return o.cfg.Delegations.Outbox(ctx, kind, scanPage) })
@@ -140,7 +138,7 @@ func (o *Outbox) stored(ctx context.Context) error {
 	return nil
 }
 
-// subscribed begins the subscriptions of the store.
+// subscribed starts the deliveries of the subscriptions in the store.
 func (o *Outbox) subscribed(ctx context.Context) error {
 	for kind := range o.cfg.Feeds {
 		subs, err := patient(ctx, o, func() ([]machine.Subscription, error) { return o.cfg.Subscriptions.Subscriptions(ctx, kind, "") })
@@ -156,8 +154,7 @@ func (o *Outbox) subscribed(ctx context.Context) error {
 	return nil
 }
 
-// patient calls read again for as long as the store is only unavailable. It returns no items
-// when ctx has ended.
+// patient calls read again as long as the store is unavailable. It returns no items if ctx has ended.
 func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([]T, error) {
 	for pause := time.Duration(0); ; {
 		got, err := read()
@@ -172,7 +169,7 @@ func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([
 	}
 }
 
-// Observe takes what a commit changed. It never waits.
+// Observe starts and stops senders after a commit. It never blocks.
 func (o *Outbox) Observe(b *machine.Batch) {
 	for i := range b.OutboxRemoved {
 		o.end(named(b, b.OutboxRemoved[i]))
@@ -190,13 +187,13 @@ func (o *Outbox) Observe(b *machine.Batch) {
 	}
 }
 
-// named fills in the namespace that a batch may leave out.
+// named returns a row with its namespace, which the rows of a batch may not have.
 func named(b *machine.Batch, row machine.OutboxRow) machine.OutboxRow {
 	row.Namespace = b.State.Namespace
 	return row
 }
 
-// begin starts the sender of a row, once.
+// begin starts the sender of a row, if it is not running.
 func (o *Outbox) begin(row machine.OutboxRow) {
 	if o.cfg.Directory == nil || row.Kind != machine.OutboxDelegation && row.Kind != machine.OutboxCancel {
 		return
@@ -221,8 +218,7 @@ func (o *Outbox) begin(row machine.OutboxRow) {
 	})
 }
 
-// untilDue waits for the end of the pause before an attempt; false: it is not wanted any
-// more.
+// untilDue waits until a row is due. It returns false if the row is not wanted any more.
 func untilDue(ctx context.Context, row machine.OutboxRow) bool {
 	left := time.Until(time.Unix(0, row.Due))
 	if left <= 0 {
@@ -256,7 +252,7 @@ func (o *Outbox) end(row machine.OutboxRow) {
 	}
 }
 
-// wake lets the senders of a step, or with 0 of a run, look at their delegation again.
+// wake makes the delegation of a step, or with 0 all delegations of a run, read their state again.
 func (o *Outbox) wake(s *machine.State, step uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

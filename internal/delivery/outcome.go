@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Bounds of what an agent's task leaves in the journal, bytes.
+// Limits of what the outcome of an agent's task may contain, in bytes.
 const (
 	maxResult = 1 << 20
 	// Codes of unusable answers. Packages that call agents use them too.
@@ -20,7 +20,7 @@ const (
 	maxMessage     = 16 << 10
 )
 
-// result is what a delegation's step is answered with (semantics section 10).
+// result is the JSON with which the step of a delegation is answered (semantics section 10).
 type result struct {
 	Status    string                     `json:"status"`
 	Reason    string                     `json:"reason,omitempty"`
@@ -30,10 +30,9 @@ type result struct {
 	CardURL   string                     `json:"card_url,omitempty"`
 }
 
-// outcomeOf returns the outcome of a task that has ended. Only a failure that the agent
-// confirms may be retried: an exhausted budget, an escalation or a cancellation would come
-// again. For a step with a business key, possible effects of the agent count as unknown, so
-// that the key is released only if there was none.
+// outcomeOf returns the outcome of a task that has ended. Only a failure that the agent confirms may be retried:
+// an exhausted budget, an escalation or a cancellation would occur again. For a step with a business key, the
+// outcome is unknown if the agent may have had effects, so that the key is released only if there were none.
 func outcomeOf(task machine.AgentTask, card string, keyed bool) machine.Outcome {
 	outcome := endOf(task, card)
 	outcome.Usage, outcome.Metered = task.Usage, task.Metered
@@ -41,12 +40,12 @@ func outcomeOf(task machine.AgentTask, card string, keyed bool) machine.Outcome 
 	return outcome
 }
 
-// didNothing: the agent rejected the work, and no tool was called for it.
+// didNothing reports whether the agent rejected the work without having called a tool.
 func didNothing(task *machine.AgentTask) bool {
 	return task.State == machine.AgentRejected && task.Usage.ToolCalls == 0
 }
 
-// assumed is the usage that a task tells, with its lease in place of what it does not tell.
+// assumed returns the usage that a task reports. For figures that it does not report, the lease is assumed.
 func assumed(task *machine.AgentTask, lease machine.Amount) machine.Usage {
 	u := task.Usage
 	if !task.Metered {
@@ -82,8 +81,8 @@ func endOf(task machine.AgentTask, card string) machine.Outcome {
 	return machine.Outcome{OK: true, Result: raw}
 }
 
-// answerIn is what a task says in the end: its output, else what its status says, else its
-// only artifact.
+// answerIn returns the result of a task: its output, otherwise the message of its status, otherwise its only
+// artifact.
 func answerIn(task *machine.AgentTask) []machine.Part {
 	switch {
 	case len(task.Output) > 0:
@@ -96,8 +95,7 @@ func answerIn(task *machine.AgentTask) []machine.Part {
 	return nil
 }
 
-// artifactsOf keeps each artifact. Names need not be unique: the next of a name has its
-// id, or a number, behind it.
+// artifactsOf returns the artifacts by name. If a name occurs again, the artifact's id or a number is added to it.
 func artifactsOf(artifacts []machine.AgentArtifact) map[string]json.RawMessage {
 	if len(artifacts) == 0 {
 		return nil
@@ -143,7 +141,7 @@ func failure(code, message string, final bool) machine.Outcome {
 	return machine.Outcome{Error: machine.Fault{Code: clip(code, maxCode), Message: clip(message, maxMessage)}, Final: final}
 }
 
-// unknown is the outcome of work that may or may not have been done.
+// unknown returns the outcome of work that may or may not have been done.
 func unknown(code, message string) machine.Outcome {
 	outcome := failure(code, message, false)
 	outcome.Unknown = true
@@ -158,7 +156,7 @@ func done(code, message string) machine.Outcome {
 	return outcome
 }
 
-// clip cuts a text at a rune.
+// clip shortens a text to at most most bytes, between two characters.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -170,8 +168,8 @@ func clip(s string, most int) string {
 	return s
 }
 
-// valueOf is one JSON value for parts: text as a string, one JSON part as it is,
-// anything else as a list of objects.
+// valueOf converts parts to one JSON value: text becomes a string, a single JSON part stays as it is, and
+// anything else becomes a list of objects.
 func valueOf(parts []machine.Part) json.RawMessage {
 	switch {
 	case len(parts) == 0:
@@ -179,7 +177,7 @@ func valueOf(parts []machine.Part) json.RawMessage {
 	case len(parts) == 1 && parts[0].Kind == machine.PartJSON:
 		return parts[0].Data
 	case allText(parts):
-		// Chunks that were appended are one text (S§4.2.2).
+		// Appended chunks are one text (S§4.2.2).
 		var text strings.Builder
 		for i := range parts {
 			text.WriteString(parts[i].Text)
@@ -195,7 +193,7 @@ func valueOf(parts []machine.Part) json.RawMessage {
 	return raw
 }
 
-// part is a part in a list of several kinds.
+// part is one element of the list to which several parts are converted.
 type part struct {
 	Text      string          `json:"text,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
@@ -229,7 +227,7 @@ func allText(parts []machine.Part) bool {
 	return true
 }
 
-// textOf joins the parts that are text.
+// textOf joins the text parts.
 func textOf(parts []machine.Part) string {
 	var texts []string
 	for i := range parts {

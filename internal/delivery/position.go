@@ -7,28 +7,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxUnstored bounds the events that one commit says have arrived. One commit is on its
-// way and one is to follow: twice as many may come again after a crash.
+// maxUnstored limits the delivered events for which one commit stores the position. One commit is running while
+// the events for the next one are delivered, so after a crash twice as many events may be sent again.
 const maxUnstored = 32
 
-// storeTimeout bounds the storing of a place after the sender was stopped.
+// storeTimeout limits the storing of a position after the sender was stopped.
 const storeTimeout = 5 * time.Second
 
-// position stores where a subscription stands. One commit is on its way at a time, while
-// the next events are sent; what it does not cover is covered by the next one.
+// position stores the position of a subscription. Only one commit runs at a time, while the next events are sent.
+// The next commit stores the position after those.
 type position struct {
-	// after and index are the position of the last delivery, of is its subscription; nil:
-	// everything is stored.
+	// of is the subscription of the last delivery, after and index its position. of is nil if everything is
+	// stored.
 	of    *machine.Subscription
 	after uint64
 	index uint16
-	// unstored counts what arrived since the last commit began, or was not stored by it.
+	// unstored counts the events that were delivered since the last commit began, or that it did not store.
 	unstored int
-	// storing gets the outcome of the commit on its way; nil: there is none.
+	// storing receives the outcome of the running commit; nil if there is none.
 	storing chan stored
 }
 
-// stored is the outcome of a commit: the subscription as it is now.
+// stored is the outcome of a commit, with the subscription as it is now.
 type stored struct {
 	sub   machine.Subscription
 	err   error
@@ -36,10 +36,10 @@ type stored struct {
 	index uint16
 }
 
-// forget gives up what is not stored.
+// forget forgets the position that is not stored.
 func (p *position) forget() { p.of, p.unstored = nil, 0 }
 
-// advance notes that an event arrived, or that there is none up to its place.
+// advance records that an event was delivered, or that there is no event up to its position.
 func (d *delivery) advance(ctx context.Context, event *machine.Delivery) error {
 	p := &d.position
 	p.of, p.after, p.index = d.sub, event.After, event.Index
@@ -65,8 +65,8 @@ func (d *delivery) advance(ctx context.Context, event *machine.Delivery) error {
 	return nil
 }
 
-// begin starts to store the place. It is stored also if ctx ends, so that what has
-// arrived is not sent again by the next process.
+// begin starts to store the position. It is stored even if ctx ends, so that the next process does not send
+// delivered events again.
 func (d *delivery) begin(ctx context.Context) {
 	p := &d.position
 	of, after, index, out := p.of, p.after, p.index, make(chan stored, 1)
@@ -77,7 +77,7 @@ func (d *delivery) begin(ctx context.Context) {
 	}()
 }
 
-// stored takes the outcome of a commit.
+// stored handles the outcome of a commit.
 func (d *delivery) stored(done stored) error {
 	p := &d.position
 	p.storing = nil
@@ -91,7 +91,7 @@ func (d *delivery) stored(done stored) error {
 	return nil
 }
 
-// flush waits until the place is stored.
+// flush waits until the position is stored.
 func (d *delivery) flush(ctx context.Context) error {
 	for d.position.of != nil || d.position.storing != nil {
 		if d.position.storing == nil {

@@ -19,21 +19,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// postTimeout bounds one delivery.
+// postTimeout limits the time of one delivery.
 const postTimeout = 15 * time.Second
 
-// maxAnswer is how much of a receiver's answer is read before its connection is
-// used again, and how long its headers may be, bytes.
+// maxAnswer is how much of a receiver's answer is read, so that its connection can be used again. It also limits
+// the headers of the answer. In bytes.
 const maxAnswer = 64 << 10
 
-// HTTPPoster delivers by POST.
+// HTTPPoster delivers events with HTTP POST.
 type HTTPPoster struct{ client *http.Client }
 
-// NewHTTPPoster builds one that connects to public addresses only, judged each time
-// that it dials, after names are resolved, and to the given ones.
+// NewHTTPPoster returns a poster that connects only to public addresses and to those in allow. It checks the
+// address at each connection, after the name was resolved.
 func NewHTTPPoster(allow []netip.Prefix) *HTTPPoster { return newHTTPPoster(allow, nil) }
 
-// newHTTPPoster asks another resolver for names; nil = the system's.
+// newHTTPPoster is NewHTTPPoster with a resolver for names; nil means the system's.
 func newHTTPPoster(allow []netip.Prefix, names *net.Resolver) *HTTPPoster {
 	dialer := &net.Dialer{Timeout: postTimeout, Resolver: names, Control: func(_, address string, _ syscall.RawConn) error {
 		return guard(address, allow)
@@ -49,7 +49,7 @@ func newHTTPPoster(allow []netip.Prefix, names *net.Resolver) *HTTPPoster {
 
 var errRedirect = errors.New("the receiver answers with a redirection, which is not followed")
 
-// Post sends an event; an answer other than 2xx is an error.
+// Post sends an event. An answer other than 2xx is an error.
 func (p *HTTPPoster) Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, sub.URL, bytes.NewReader(event.Body))
 	if err != nil {
@@ -73,8 +73,8 @@ func (p *HTTPPoster) Post(ctx context.Context, sub *machine.Subscription, event 
 	return nil
 }
 
-// authenticate shows the receiver's own words to it. Clients of A2A look for its
-// token under either name.
+// authenticate sets the headers with the receiver's credentials and token. A2A clients expect the token under
+// either of two names.
 func authenticate(h http.Header, sub *machine.Subscription) {
 	if sub.Scheme != "" {
 		h.Set("Authorization", sub.Scheme+" "+sub.Credentials)
@@ -85,7 +85,7 @@ func authenticate(h http.Header, sub *machine.Subscription) {
 	}
 }
 
-// sign follows Standard Webhooks: HMAC-SHA-256 over id, time and body.
+// sign signs an event as Standard Webhooks specifies: HMAC-SHA-256 of id, time and body.
 func sign(h http.Header, secret []byte, event machine.Delivery, now time.Time) {
 	at := strconv.FormatInt(now.Unix(), 10)
 	mac := hmac.New(sha256.New, secret)

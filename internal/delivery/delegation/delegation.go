@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
-// Outbox lists rows of a kind, earliest first.
+// Outbox lists the rows of a kind, the earliest first.
 func (r *Service) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
 	rows, err := r.cfg.Store.Outbox(ctx, kind, math.MaxInt64, limit)
 	if err != nil {
@@ -22,7 +22,7 @@ func (r *Service) Outbox(ctx context.Context, kind machine.OutboxKind, limit int
 	return rows, nil
 }
 
-// DropOutbox removes a row of kind [machine.OutboxCancel] that is done with.
+// DropOutbox removes a finished row of kind [machine.OutboxCancel].
 func (r *Service) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	if err := r.cfg.Store.DropOutbox(ctx, row); err != nil {
 		return fmt.Errorf("delegation: outbox: %w", err)
@@ -30,8 +30,8 @@ func (r *Service) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	return nil
 }
 
-// Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is over. What is about
-// to be sent, and is not what was approved, is held again, or answered, and so over too.
+// Delegation reads a pending delegation. [machine.ErrNoStep] means that it is over. If its message is about to
+// be sent and differs from the approved one, the delegation is held again or answered, and so it is over too.
 func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Engine.Head(ctx, key)
@@ -59,11 +59,10 @@ func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machin
 	return del, err
 }
 
-// decided reads a delegation as it was decided, for its sending and for its cancellation. wrong
-// is the reason why its message may not be sent: no message arrived before, and the operator's
-// allowlist no longer admits the agent or the approval has ended; or the message is not the
-// approved one. If a message may have reached the agent, only that same message is allowed, at
-// any time.
+// decided reads a delegation in its approved form, for its sending and for its cancellation. wrong is the
+// reason why its message may not be sent. Either no message was sent before, and the operator's allowlist no
+// longer admits the agent or the approval has ended; or the message is not the approved one. If a message may
+// have reached the agent, only that same message is allowed, at any time.
 func (r *Service) decided(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
 	del machine.Delegation, wrong, err error,
 ) {
@@ -100,7 +99,7 @@ func (r *Service) decided(ctx context.Context, key runtime.RunKey, s *machine.St
 	return del, approval.Verify(s, step, del.Payload, now), nil
 }
 
-// refuse holds a delegation again, or answers it, of which the message may not leave.
+// refuse holds a delegation again, or answers it, because its message may not be sent.
 func (r *Service) refuse(ctx context.Context, key runtime.RunKey, step *machine.ToolStep, wrong error) error {
 	command := approval.Refusal(step, wrong)
 	if answer, ok := command.(machine.ResolveStep); ok {
@@ -123,9 +122,9 @@ func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolSte
 	return nil
 }
 
-// CalledOff reads the last known state of a delegation that is over. The run may have left its
-// visit, so CalledOff reads the journal. [machine.ErrNoStep] = no message was sent, or none may
-// be: there is no task to cancel.
+// CalledOff reads the last known state of a delegation that is over. The run may be in another visit, so
+// CalledOff reads the journal. [machine.ErrNoStep] means that no message was sent, or none may be sent, so
+// there is no task to cancel.
 func (r *Service) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Engine.Head(ctx, key)
@@ -146,8 +145,8 @@ func (r *Service) CalledOff(ctx context.Context, row machine.OutboxRow) (machine
 	return del, err
 }
 
-// findDelegation makes the step of a row again of the journal: what asked for it, what was decided
-// about it, and the last news of the row's attempt.
+// findDelegation rebuilds the step of a row from the journal: its request, the decision about it, and the last
+// news of the row's attempt.
 func (r *Service) findDelegation(ctx context.Context, key runtime.RunKey, row machine.OutboxRow) (*machine.ToolStep, error) {
 	step := &machine.ToolStep{Step: row.Step, Attempt: row.Attempt, Delegation: true}
 	for from := uint64(1); ; {
@@ -171,7 +170,7 @@ func (r *Service) findDelegation(ctx context.Context, key runtime.RunKey, row ma
 	}
 }
 
-// follow takes what a record says of a delegation.
+// follow updates a step with one record about its delegation.
 func follow(step *machine.ToolStep, rec *machine.Record) {
 	switch b := rec.Body.(type) {
 	case *machine.StepRequested:
@@ -199,9 +198,8 @@ func follow(step *machine.ToolStep, rec *machine.Record) {
 	}
 }
 
-// delegationOf reads what a delegation says. What was left of the wall time is
-// that of the moment when the step was asked for, so that it is the same whenever
-// it is read, also behind the end of the run.
+// delegationOf reads the contents of a delegation. The remaining wall time is that of the moment when the step
+// was requested, so that the result is always the same, even after the end of the run.
 func (r *Service) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
 	entry, err := r.cfg.Store.Entry(ctx, key.Namespace, key.ID, request)
 	if err != nil {
@@ -233,9 +231,8 @@ func (r *Service) delegationOf(ctx context.Context, key runtime.RunKey, s *machi
 	return del, err
 }
 
-// wallLeft is what was left of a run's wall time at a record; 0 = no bound. Where
-// the head has forgotten it, because the run has ended or its clock stood in
-// between, the state of that time knows.
+// wallLeft returns the remaining wall time of a run at a record; 0 means no limit. If the run has ended or its
+// clock was stopped in between, the present state does not have it, and wallLeft replays the earlier state.
 func (r *Service) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
 	if s.Status.Terminal() || g.WallExcludesWaiting {
 		past, err := r.cfg.Past.Replay(ctx, key, g, rec.Seq)
@@ -253,8 +250,8 @@ func (r *Service) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.G
 	return 0, nil
 }
 
-// Announce commits that the message of a pending delegation is about to be sent: only then it is.
-// False: it may not be sent now; the run is paused, the approval is over, or the delegation is.
+// Announce commits that the message of a pending delegation is about to be sent. The message must be sent only
+// if it returns true. False means that the run is paused, the approval has ended, or the delegation is over.
 func (r *Service) Announce(ctx context.Context, row machine.OutboxRow, remote machine.Remote) (bool, error) {
 	answer, err := r.cfg.Engine.ApplyInternal(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, machine.NoteDelegation{
 		Step: row.Step, Attempt: row.Attempt, Remote: remote,
@@ -262,12 +259,12 @@ func (r *Service) Announce(ctx context.Context, row machine.OutboxRow, remote ma
 	return err == nil && answer.Disposition == machine.Accepted, err
 }
 
-// NoteDelegation commits what is news of a pending delegation.
+// NoteDelegation commits news about a pending delegation.
 func (r *Service) NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error {
 	return r.deliver(ctx, row, machine.NoteDelegation{Step: row.Step, Attempt: row.Attempt, Remote: remote, Question: question})
 }
 
-// ResolveDelegation answers the step of a delegation.
+// ResolveDelegation commits the outcome of the step of a delegation.
 func (r *Service) ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error {
 	s, err := r.cfg.Engine.Head(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID})
 	if err != nil {
@@ -284,7 +281,7 @@ func (r *Service) ResolveDelegation(ctx context.Context, row machine.OutboxRow, 
 	})
 }
 
-// deliver makes an input of the engine's own; one that comes too late is no error.
+// deliver applies an input of the sidecar itself. It returns no error if the run has already ended.
 func (r *Service) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
 	_, err := r.cfg.Engine.ApplyInternal(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, command)
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == "RUN_TERMINAL" {

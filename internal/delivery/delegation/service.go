@@ -13,32 +13,32 @@ import (
 
 // Engine is the part of the runtime that a Service uses.
 type Engine interface {
-	// Head returns a run's newest state; RUN_NOT_FOUND.
+	// Head returns the newest state of a run. Error: RUN_NOT_FOUND.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
-	// ApplyInternal makes an input of the sidecar's own: no authority is asked.
+	// ApplyInternal applies an input of the sidecar itself, which needs no authority.
 	ApplyInternal(ctx context.Context, key runtime.RunKey, command machine.Command) (runtime.Answer, error)
 }
 
-// Store is what is read here besides the past.
+// Store is the part of the store that a Service uses.
 type Store interface {
-	// Outbox lists rows of a kind with Due <= now, earliest first.
+	// Outbox lists the rows of a kind with Due <= now, the earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
-	// DropOutbox removes a row of kind OutboxCancel; one that is gone is no error.
+	// DropOutbox removes a row of kind OutboxCancel. A missing row is no error.
 	DropOutbox(ctx context.Context, row machine.OutboxRow) error
-	// Entries returns a run's entries that hold records >= from, in order.
+	// Entries returns a run's entries with records >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
-	// Entry returns the one entry that holds the record seq; [machine.ErrNoRecord].
+	// Entry returns the entry with the record seq. Error: [machine.ErrNoRecord].
 	Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error)
 }
 
-// Config is everything that a [Service] needs; all of it but Allow is required.
+// Config configures a [Service]. All fields except Allow are required.
 type Config struct {
 	Engine   Engine
 	Store    Store
 	Past     *history.Reader
 	Programs *packcache.Cache
 	Clock    runtime.Clock
-	// Allow is the operator's list of tools and agents; the zero value admits none.
+	// Allow is the operator's list of tools and agents. The zero value admits none.
 	Allow policy.Allowlist
 }
 

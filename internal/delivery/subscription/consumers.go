@@ -12,18 +12,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// maxConsumers bounds the consumers of a namespace.
+// maxConsumers limits the consumers of a namespace.
 const maxConsumers = 1000
 
-// Consumer is a named reader of all runs.
+// Consumer is a named reader of all runs of a namespace.
 type Consumer struct {
 	Name  string
 	Owner string
-	// At is what was acknowledged last.
+	// At is the last acknowledged position.
 	At runtime.Cursor
 	// CreatedAt is Unix nanoseconds.
 	CreatedAt int64
-	// Connected: a watch of it is open.
+	// Connected means that the consumer has an open watch.
 	Connected bool
 }
 
@@ -41,22 +41,22 @@ type Reading struct {
 	why   error
 }
 
-// Ended is closed when the watch has to end.
+// Ended returns a channel that is closed when the watch must end.
 func (r *Reading) Ended() <-chan struct{} { return r.ended }
 
-// Why is why it has to end, once it has.
+// Why returns the reason why the watch must end, after Ended is closed.
 func (r *Reading) Why() error { return r.why }
 
-// Close says that the watch has ended.
+// Close reports that the watch has ended.
 func (r *Reading) Close() { r.all.disconnect(r.key, r) }
 
-// consumers are the open watches of all consumers, one of each.
+// consumers holds the open watches of all consumers, at most one of each.
 type consumers struct {
 	clock runtime.Clock
 
 	mu   sync.Mutex
 	open map[machine.SubscriptionKey]*Reading
-	// left is when the last watch of others ended.
+	// left is when the last watch of each other consumer ended.
 	left map[machine.SubscriptionKey]time.Time
 }
 
@@ -64,7 +64,7 @@ func newConsumers(clock runtime.Clock) *consumers {
 	return &consumers{clock: clock, open: make(map[machine.SubscriptionKey]*Reading), left: make(map[machine.SubscriptionKey]time.Time)}
 }
 
-// seen is when a consumer read last, as far as this process knows; now: it does.
+// seen returns when a consumer read last, as far as this process knows. It returns now if its watch is open.
 func (c *consumers) seen(key machine.SubscriptionKey, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *consumers) seen(key machine.SubscriptionKey, now time.Time) time.Time {
 	return c.left[key]
 }
 
-// enter makes a watch the one of its consumer and ends the one before.
+// enter makes a watch the only one of its consumer. It ends the earlier one.
 func (c *consumers) enter(key machine.SubscriptionKey) *Reading {
 	now := &Reading{all: c, key: key, ended: make(chan struct{})}
 	c.mu.Lock()
@@ -123,8 +123,8 @@ func consumerKey(ns uint32, name string) machine.SubscriptionKey {
 	return machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionConsumer, ID: name}
 }
 
-// Resume says where a consumer goes on; known: there is one of that name. A refusal
-// CONSUMER_TAKEN: it is another's; CONSUMER_EXPIRED: it did not read for too long.
+// Resume returns the position of a consumer. known means that the consumer exists. Errors: CONSUMER_TAKEN if it
+// belongs to another owner, CONSUMER_EXPIRED if it did not read for too long.
 func (r *Service) Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error) {
 	sub, err := r.Subscription(ctx, consumerKey(ns, name))
 	if err != nil || sub == nil {
@@ -139,8 +139,7 @@ func (r *Service) Resume(ctx context.Context, ns uint32, name, owner string) (at
 	return r.SubscriptionCursor(sub), true, nil
 }
 
-// Enter makes a watch the one of its consumer, which is stored if it is new, and ends
-// the one before.
+// Enter makes a watch the only one of its consumer, and ends the earlier one. It stores a new consumer.
 func (r *Service) Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (streams.Reading, error) {
 	key := consumerKey(ns, name)
 	if !known {
@@ -151,7 +150,7 @@ func (r *Service) Enter(ctx context.Context, ns uint32, name, owner string, at r
 	return r.consumers.enter(key), nil
 }
 
-// addConsumer stores a consumer unless it was made meanwhile.
+// addConsumer stores a new consumer. It does nothing if the owner's consumer was stored in the meantime.
 func (r *Service) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at runtime.Cursor) error {
 	full := func(have int) error { return tooMany("MAX_CONSUMERS", "consumer", maxConsumers, have+1) }
 	_, _, err := r.establish(ctx, key, maxConsumers, full, func(before *machine.Subscription) (*machine.Subscription, error) {
@@ -159,7 +158,7 @@ func (r *Service) addConsumer(ctx context.Context, key machine.SubscriptionKey, 
 			return nil, taken("CONSUMER_TAKEN", "consumer", key.ID)
 		}
 		if before != nil {
-			return nil, nil //nolint:nilnil // it stays as it is
+			return nil, nil //nolint:nilnil // it stays unchanged
 		}
 		return &machine.Subscription{
 			SubscriptionKey: key, Owner: owner, CreatedAt: r.cfg.Clock.Now().UnixNano(), SeenAt: r.cfg.Clock.Now().UnixNano(), After: at.Position, Index: at.Index,
@@ -168,8 +167,8 @@ func (r *Service) addConsumer(ctx context.Context, key machine.SubscriptionKey, 
 	return err
 }
 
-// AckConsumer stores how far a consumer has worked, synced. The position that it has
-// is no error.
+// AckConsumer stores, synced, the position up to which a consumer has processed records. The position that it
+// already has is no error.
 //
 // Errors: CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND,
 // SUBSCRIPTION_CONTENDED.
@@ -195,7 +194,7 @@ func (r *Service) AckConsumer(ctx context.Context, ref ConsumerRef, cursor strin
 	return err
 }
 
-// acknowledged is a consumer that has worked up to a place; nil: it has that place.
+// acknowledged returns the consumer with a new position. It returns nil if the consumer already has that position.
 func (r *Service) acknowledged(ctx context.Context, before *machine.Subscription, at runtime.Cursor) (*machine.Subscription, error) {
 	tail, err := r.cfg.Journal.Tail(ctx, before.Namespace)
 	if err != nil {
@@ -209,7 +208,7 @@ func (r *Service) acknowledged(ctx context.Context, before *machine.Subscription
 		return nil, behind(before, at)
 	}
 	if order == 0 {
-		return nil, nil //nolint:nilnil // it stays as it is
+		return nil, nil //nolint:nilnil // it stays unchanged
 	}
 	sub := *before
 	sub.After, sub.Index, sub.SeenAt = at.Position, at.Index, r.cfg.Clock.Now().UnixNano()
@@ -223,8 +222,8 @@ func behind(sub *machine.Subscription, at runtime.Cursor) error {
 	}
 }
 
-// ListConsumers lists the caller's consumers by name, without expired ones; with admin, all of
-// the namespace.
+// ListConsumers lists the caller's consumers by name, without expired ones. A caller with the scope admin gets all
+// consumers of the namespace.
 func (r *Service) ListConsumers(ctx context.Context, call runtime.Call) ([]Consumer, error) {
 	subs, err := r.OwnSubscriptions(ctx, call, machine.SubscriptionConsumer)
 	if err != nil {
@@ -244,7 +243,7 @@ func (r *Service) ListConsumers(ctx context.Context, call runtime.Call) ([]Consu
 	return out, nil
 }
 
-// DeleteConsumer forgets a consumer and ends its watch; CONSUMER_NOT_FOUND.
+// DeleteConsumer deletes a consumer and ends its watch. Error: CONSUMER_NOT_FOUND.
 func (r *Service) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
 	key, err := r.removeOwn(ctx, ref.Call, machine.SubscriptionConsumer, ref.Name)
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// subscriptionLocks serializes the changes of one subscription: a change reads the result of
-// the one before, and has no conflicts.
+// subscriptionLocks serializes the changes of each subscription, so that a change reads the result of the one
+// before and has no conflicts.
 type subscriptionLocks struct {
 	mu    sync.Mutex
 	locks map[machine.SubscriptionKey]*subscriptionLock
 }
 
-// subscriptionLock is held by the goroutine that could put its token into taken.
+// subscriptionLock is held by the goroutine whose token is in taken.
 type subscriptionLock struct {
 	taken chan struct{}
-	// wanted counts holder and waiters; at 0 it is forgotten.
+	// wanted counts the holder and the waiters. At 0 the lock is removed.
 	wanted int
 }
 
@@ -25,7 +25,7 @@ func newSubscriptionLocks() *subscriptionLocks {
 	return &subscriptionLocks{locks: make(map[machine.SubscriptionKey]*subscriptionLock)}
 }
 
-// acquire waits for the turn of a key; done gives it back.
+// acquire locks a key. done unlocks it.
 func (s *subscriptionLocks) acquire(ctx context.Context, key machine.SubscriptionKey) (done func(), err error) {
 	s.mu.Lock()
 	t := s.locks[key]
@@ -52,8 +52,8 @@ func (s *subscriptionLocks) release(key machine.SubscriptionKey, t *subscription
 	}
 }
 
-// siblings is the key of the lock for new subscriptions of a kind, of one run or of none, whose
-// number is limited. Take it before the lock of the subscription.
+// siblings returns the key of the lock for new subscriptions of the same kind and run, whose number is limited.
+// Take it before the lock of the subscription.
 func siblings(key machine.SubscriptionKey) machine.SubscriptionKey {
 	key.ID = ""
 	return key

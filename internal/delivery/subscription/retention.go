@@ -9,40 +9,38 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RetentionConfig has the retention times of unused subscriptions; the zero value keeps all of
-// them.
+// RetentionConfig has the retention times of unused subscriptions. The zero value keeps all of them.
 type RetentionConfig struct {
-	// ConsumerRetention is how long the position of an inactive consumer is kept. For the same
-	// time after that a returning consumer gets an error that says so; later it is a new one. 0
-	// = for ever.
+	// ConsumerRetention is how long the position of an inactive consumer is kept. For the same time after
+	// that, a returning consumer gets an error that says so; later it is a new consumer. 0 means for ever.
 	ConsumerRetention time.Duration
-	// DeadLetterRetention is how long dead letters are kept; 0 = for ever. MaxDeadLetters is how many of
-	// a namespace are, 0 = as many as each subscription may have.
+	// DeadLetterRetention is how long dead letters are kept; 0 means for ever. MaxDeadLetters limits the
+	// dead letters of a namespace; 0 means that only the limit of each subscription counts.
 	DeadLetterRetention time.Duration
 	MaxDeadLetters      int
-	// DeadLetters removes them; required for the last two.
+	// DeadLetters removes dead letters. It is required for DeadLetterRetention and MaxDeadLetters.
 	DeadLetters DeadLetterTrimmer
-	// OnExpired is called with the kind of the removed items: "consumer" or "dead_letter"; nil:
-	// no calls.
+	// OnExpired is called with the kind of the removed items, "consumer" or "dead_letter", and their
+	// number; nil means no calls.
 	OnExpired func(namespace uint32, what string, n int)
 }
 
-// DeadLetterTrimmer is what removes dead letters.
+// DeadLetterTrimmer removes dead letters.
 type DeadLetterTrimmer interface {
-	// TrimDeadLetters removes the dead letters of one namespace that are older than a time,
-	// Unix nanoseconds, and then the oldest of the largest receivers, until at most most are
-	// left; 0 = any number.
+	// TrimDeadLetters removes the dead letters of one namespace that are older than before, Unix
+	// nanoseconds. Then it removes the oldest ones of the receivers with the most, until at most most are
+	// left; 0 means any number.
 	TrimDeadLetters(ctx context.Context, ns uint32, before int64, most int) (removed int, err error)
 }
 
-// seenPart is the part of ConsumerRetention to within which it is stored when a consumer was
-// seen: it is not worth a commit each time.
+// seenPart is the part of ConsumerRetention up to which the stored time of a consumer's last read may be out of
+// date, because it is not worth a commit each time.
 const seenPart = 8
 
-// reasonExpired is the reason of the refusal for an expired consumer.
+// reasonExpired is the reason of the error for an expired consumer.
 const reasonExpired = "CONSUMER_EXPIRED"
 
-// expired is the refusal for a consumer that did not read for too long.
+// expired returns the error for a consumer that did not read for too long.
 func expired(sub *machine.Subscription) error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: reasonExpired, Field: "consumer",
@@ -51,8 +49,8 @@ func expired(sub *machine.Subscription) error {
 	}
 }
 
-// Forget removes unused subscriptions and letters in all namespaces. A fault in one namespace
-// does not affect the others.
+// Forget removes unused subscriptions and old dead letters in all namespaces. An error in one namespace does not
+// affect the others.
 func (r *Service) Forget(ctx context.Context) error {
 	var errs []error
 	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
@@ -97,7 +95,7 @@ func (r *Service) expireConsumers(ctx context.Context, ns uint32) error {
 	return errors.Join(errs...)
 }
 
-// expireConsumer notes that a consumer was seen, gives its place up, or forgets it.
+// expireConsumer stores when a consumer was last seen, gives up its position, or removes it.
 func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKey) error {
 	now, gone, after := r.cfg.Clock.Now(), false, r.cfg.Retention.ConsumerRetention
 	sub, err := r.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
@@ -107,7 +105,7 @@ func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKe
 		next := *before
 		switch seen := r.consumers.seen(key, now); {
 		case before.Done:
-			return nil, nil //nolint:nilnil // it stays as it is
+			return nil, nil //nolint:nilnil // it stays unchanged
 		case before.SeenAt == 0:
 			next.SeenAt = now.UnixNano()
 		case seen.Sub(time.Unix(0, before.SeenAt)) > after/seenPart:
@@ -126,7 +124,7 @@ func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKe
 		return err
 	}
 	if gone {
-		// A stream may have been opened in between.
+		// A stream may have been opened in the meantime.
 		r.consumers.end(key, expired(&sub))
 		r.reportExpired(key.Namespace, "consumer", 1)
 	}
@@ -144,10 +142,10 @@ func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKe
 	return err
 }
 
-// errAnother: the consumer was deleted meanwhile, and another one perhaps made.
+// errAnother means that the consumer was deleted in the meantime, and that another one may have been made.
 var errAnother = errors.New("another consumer")
 
-// later is when a consumer was seen last: as it is stored, or as it is known since.
+// later returns when a consumer was last seen: the stored time, or the later one that this process knows.
 func later(seen time.Time, stored int64) time.Time {
 	if at := time.Unix(0, stored); at.After(seen) {
 		return at

@@ -12,36 +12,36 @@ import (
 
 // Engine is the part of the runtime that a Service uses.
 type Engine interface {
-	// Admit resolves a namespace for a caller that has one of the scopes.
+	// Admit returns the number of a namespace, if the caller has one of the scopes in it.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// NamespaceNumbers are those that are served.
+	// NamespaceNumbers returns the served namespaces.
 	NamespaceNumbers() []uint32
 }
 
-// Journal says where the records of a namespace end.
+// Journal knows the end of the records of a namespace.
 type Journal interface {
-	// Tail is the newest cursor of a namespace, Epoch the name of the store.
+	// Tail returns the newest position of a namespace. Epoch returns the id of the store in cursors.
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Epoch() [16]byte
 }
 
-// Config is everything that a [Service] needs; all but Quotas and Ends is required.
+// Config configures a [Service]. All fields except Quotas and Retention are required.
 type Config struct {
 	Engine  Engine
 	Store   Store
 	Journal Journal
 	Clock   runtime.Clock
-	// Quotas limits webhooks and consumers of namespaces further; nil = no limit.
+	// Quotas limits the webhooks and consumers of namespaces further; nil means no quotas.
 	Quotas    *quota.Limits
 	Retention RetentionConfig
 }
 
-// Service keeps subscriptions. Its owner is the wiring. Safe for concurrent use.
+// Service stores subscriptions. Safe for concurrent use.
 type Service struct {
 	cfg Config
-	// consumers are the open watches of named readers.
+	// consumers has the open watches of consumers.
 	consumers *consumers
-	// locks keep changes of one subscription apart.
+	// locks serializes the changes of each subscription.
 	locks *subscriptionLocks
 }
 
@@ -56,10 +56,10 @@ func New(cfg Config) (*Service, error) {
 	return &Service{cfg: cfg, consumers: newConsumers(cfg.Clock), locks: newSubscriptionLocks()}, nil
 }
 
-// readable resolves the namespace of a caller that may read its runs.
+// readable returns the number of a namespace whose runs the caller may read.
 func (r *Service) readable(call runtime.Call) (uint32, error) {
 	return r.cfg.Engine.Admit(call, policy.RunsRead|policy.RunsWrite)
 }
 
-// figure is a position as a refusal's figure, which is signed.
+// figure converts a position to the signed number in an error.
 func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// SubscriptionCursor is where a consumer or a webhook stands.
+// SubscriptionCursor returns the position of a consumer or a webhook as a cursor.
 func (r *Service) SubscriptionCursor(sub *machine.Subscription) runtime.Cursor {
 	return runtime.Cursor{Epoch: r.cfg.Journal.Epoch(), Position: sub.After, Index: sub.Index}
 }
 
-// OwnSubscription finds one of a caller's; a holder of admin has everyone's. A
-// *machine.Error NOT_FOUND: there is none, or it is another's.
+// OwnSubscription returns a subscription of the caller. A caller with the scope admin may read all. A
+// *machine.Error NOT_FOUND means that there is none, or that it belongs to another owner.
 func (r *Service) OwnSubscription(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, run, id string) (*machine.Subscription, error) {
 	ns, err := r.readable(call)
 	if err != nil {
@@ -32,7 +32,7 @@ func (r *Service) OwnSubscription(ctx context.Context, call runtime.Call, kind m
 	return sub, nil
 }
 
-// removeOwn removes one of a caller's and returns its key; as [Service.OwnSubscription].
+// removeOwn removes a subscription of the caller and returns its key. Errors: see [Service.OwnSubscription].
 func (r *Service) removeOwn(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, id string) (machine.SubscriptionKey, error) {
 	ns, err := r.readable(call)
 	if err != nil {
@@ -47,8 +47,8 @@ func (r *Service) removeOwn(ctx context.Context, call runtime.Call, kind machine
 	})
 }
 
-// OwnSubscriptions lists those of a kind that are a caller's by run and id; a holder
-// of admin has everyone's.
+// OwnSubscriptions lists the caller's subscriptions of a kind by run and id. A caller with the scope admin gets
+// all.
 func (r *Service) OwnSubscriptions(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind) ([]machine.Subscription, error) {
 	ns, err := r.readable(call)
 	if err != nil {
@@ -71,7 +71,7 @@ func owns(call runtime.Call, sub *machine.Subscription) bool {
 	return call.Principal.Owns(sub.Owner) || policy.Require(call.Principal, policy.Admin) == nil
 }
 
-// absent is the refusal for a subscription that is not there for the caller.
+// absent returns the error for a subscription that does not exist for the caller.
 func absent(kind machine.SubscriptionKind, id string) error {
 	r := machine.Error{Code: machine.CodeNotFound, Reason: "DELIVERY_NOT_FOUND", Field: "delivery_ref", Message: fmt.Sprintf("there is no receiver %q", id)}
 	switch kind {
@@ -97,7 +97,7 @@ func tooMany(reason, field string, limit, got int) error {
 	}
 }
 
-// inField names the field of a request that a refusal is about.
+// inField sets the field of the request in an error.
 func inField(field string, err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		named := *refusal

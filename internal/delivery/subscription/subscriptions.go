@@ -10,32 +10,31 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// Store keeps what follows records and how far it has come.
+// Store is the part of the store that a Service uses.
 type Store interface {
-	// PutSubscription stores one; before is what it was read as, nil = there must be
-	// none. Errors: [machine.ErrSubscriptionChanged].
+	// PutSubscription stores a subscription. before is the value that was read; nil means that there must
+	// be none. Error: [machine.ErrSubscriptionChanged].
 	PutSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription) error
 	// RecordDeadLetter is PutSubscription with a dead letter in the same commit.
 	RecordDeadLetter(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error
-	// Subscription reads one; nil = there is none.
+	// Subscription reads a subscription. It returns nil if there is none.
 	Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error)
-	// Subscriptions lists those of a kind by run and id: of one run, or of all for "".
+	// Subscriptions lists the subscriptions of a kind by run and id: of one run, or of all if run is "".
 	Subscriptions(ctx context.Context, ns uint32, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
-	// DropSubscription removes one with its dead letters; one that is not there is no
-	// error.
+	// DropSubscription removes a subscription with its dead letters. A missing one is no error.
 	DropSubscription(ctx context.Context, key machine.SubscriptionKey) error
-	// ListDeadLetters lists those of a subscription behind the number after.
+	// ListDeadLetters lists the dead letters of a subscription whose numbers are greater than after.
 	ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
-	// DiscardDeadLetter removes one.
+	// DiscardDeadLetter removes a dead letter.
 	DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
-// subscriptionTries limits the retries of a change. Locks serialize changes; only a commit
-// whose caller did not wait for it can come between.
+// subscriptionTries limits the retries of a change. Locks serialize the changes; only a commit whose caller did
+// not wait for it can come in between.
 const subscriptionTries = 8
 
-// change has a subscription judged as it is now, nil = there is none, and stores what
-// comes of it; nil = it stays as it is. It returns what is stored then.
+// change calls edit with the present subscription, nil if there is none, and stores the result. If edit returns
+// nil, the subscription stays unchanged. change returns the stored subscription.
 func (r *Service) change(ctx context.Context, key machine.SubscriptionKey, edit func(before *machine.Subscription) (*machine.Subscription, error)) (machine.Subscription, error) {
 	done, err := r.locks.acquire(ctx, key)
 	if err != nil {
@@ -61,8 +60,8 @@ func (r *Service) change(ctx context.Context, key machine.SubscriptionKey, edit 
 	return machine.Subscription{}, contended(key)
 }
 
-// establish is change for one that may be made, of which there are at most so many of
-// its kind (of its run, if it has one): limit is the refusal when there are.
+// establish is change for a subscription that may be new. There may be at most most of its kind (of its run, if
+// it has one). If there are, the error is that of limit.
 func (r *Service) establish(ctx context.Context, key machine.SubscriptionKey, most int, limit func(have int) error, edit func(before *machine.Subscription) (*machine.Subscription, error)) (sub machine.Subscription, created bool, err error) {
 	done, err := r.locks.acquire(ctx, siblings(key))
 	if err != nil {
@@ -90,7 +89,7 @@ func (r *Service) establish(ctx context.Context, key machine.SubscriptionKey, mo
 	return sub, created, err
 }
 
-// kept counts subscriptions, without expired consumers.
+// kept returns the number of subscriptions, without expired consumers.
 func kept(all []machine.Subscription) (n int) {
 	for i := range all {
 		if all[i].Kind != machine.SubscriptionConsumer || !all[i].Done {
@@ -100,7 +99,7 @@ func kept(all []machine.Subscription) (n int) {
 	return n
 }
 
-// remove drops a subscription with its dead letters, if may says so of it as it is now.
+// remove removes a subscription with its dead letters, if may returns no error for it.
 func (r *Service) remove(ctx context.Context, key machine.SubscriptionKey, may func(*machine.Subscription) error) error {
 	done, err := r.locks.acquire(ctx, key)
 	if err != nil {
@@ -117,8 +116,8 @@ func (r *Service) remove(ctx context.Context, key machine.SubscriptionKey, may f
 	return inSubscription(key, r.cfg.Store.DropSubscription(ctx, key))
 }
 
-// quotaOf is what a namespace's subscriptions of a kind count as; those of tasks are
-// bounded by their tasks.
+// quotaOf maps the kinds of subscriptions to their quotas. Subscriptions of tasks have none, because the tasks are
+// limited.
 var quotaOf = map[machine.SubscriptionKind]quota.Resource{
 	machine.SubscriptionWebhook: quota.Webhooks, machine.SubscriptionConsumer: quota.Consumers,
 }
@@ -130,9 +129,8 @@ func contended(key machine.SubscriptionKey) error {
 	}
 }
 
-// Subscribe stores a subscription in place of the one that has its key, if any; limit
-// is the refusal when its run has most others already. Where it stands is the caller's
-// to say.
+// Subscribe stores a subscription. It replaces the one with the same key. If the run already has most others, the
+// error is that of limit. The caller sets the position.
 func (r *Service) Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error {
 	_, _, err := r.establish(ctx, sub.SubscriptionKey, most, limit, func(*machine.Subscription) (*machine.Subscription, error) {
 		return &sub, nil
@@ -140,14 +138,13 @@ func (r *Service) Subscribe(ctx context.Context, sub machine.Subscription, most 
 	return err
 }
 
-// Subscription reads one; nil = there is none.
+// Subscription reads a subscription. It returns nil if there is none.
 func (r *Service) Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
 	sub, err := r.cfg.Store.Subscription(ctx, key)
 	return sub, inSubscription(key, err)
 }
 
-// Subscriptions lists those of a kind: of one run, or of all namespaces and runs
-// for "".
+// Subscriptions lists the subscriptions of a kind: of one run, or of all namespaces and runs if run is "".
 func (r *Service) Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
 	var all []machine.Subscription
 	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
@@ -160,21 +157,21 @@ func (r *Service) Subscriptions(ctx context.Context, kind machine.SubscriptionKi
 	return all, nil
 }
 
-// Unsubscribe removes one with its dead letters; one that is not there is no error.
+// Unsubscribe removes a subscription with its dead letters. A missing one is no error.
 func (r *Service) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error {
 	return r.remove(ctx, key, func(*machine.Subscription) error { return nil })
 }
 
-// Advance stores that everything up to a position was delivered, if the subscription still
-// exists, even if other fields of it have changed, and returns it. The position never goes
-// back. [machine.ErrSubscriptionChanged]: it was removed, or another one has its key.
+// Advance stores that everything up to a position was delivered, if the subscription still exists, even if its
+// other fields have changed, and returns it. The position never goes back. [machine.ErrSubscriptionChanged] means
+// that it was removed, or that another one has its key.
 func (r *Service) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
 	return r.change(ctx, of.SubscriptionKey, func(now *machine.Subscription) (*machine.Subscription, error) {
 		if now == nil || now.CreatedAt != of.CreatedAt || now.Owner != of.Owner {
 			return nil, inSubscription(of.SubscriptionKey, machine.ErrSubscriptionChanged)
 		}
 		if cmp.Or(cmp.Compare(after, now.After), cmp.Compare(index, now.Index)) <= 0 {
-			return nil, nil //nolint:nilnil // it stays as it is
+			return nil, nil //nolint:nilnil // it stays unchanged
 		}
 		next := *now
 		next.After, next.Index = after, index
@@ -183,9 +180,9 @@ func (r *Service) Advance(ctx context.Context, of *machine.Subscription, after u
 	})
 }
 
-// NoteTry stores the outcome of a failed try, or the end of the subscription, if the
-// subscription is unchanged since it was read; otherwise [machine.ErrSubscriptionChanged]. A
-// letter is of a delivery that failed after the last attempt.
+// NoteTry stores the outcome of a failed try, or the end of the subscription, if the subscription is unchanged
+// since it was read; otherwise it returns [machine.ErrSubscriptionChanged]. letter is the dead letter of a delivery
+// whose last try failed, or nil.
 func (r *Service) NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
 	done, err := r.locks.acquire(ctx, sub.SubscriptionKey)
 	if err != nil {
@@ -198,13 +195,13 @@ func (r *Service) NoteTry(ctx context.Context, sub machine.Subscription, before 
 	return inSubscription(sub.SubscriptionKey, r.cfg.Store.PutSubscription(ctx, sub, before))
 }
 
-// ListDeadLetters lists those of a subscription behind the number after.
+// ListDeadLetters lists the dead letters of a subscription whose numbers are greater than after.
 func (r *Service) ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
 	letters, err := r.cfg.Store.ListDeadLetters(ctx, key, after, limit)
 	return letters, inSubscription(key, err)
 }
 
-// DiscardDeadLetter removes one that was delivered after all.
+// DiscardDeadLetter removes a dead letter.
 func (r *Service) DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
 	return inSubscription(key, r.cfg.Store.DiscardDeadLetter(ctx, key, n))
 }

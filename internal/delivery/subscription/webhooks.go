@@ -12,17 +12,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// maxWebhooks bounds the webhooks of a namespace.
+// maxWebhooks limits the webhooks of a namespace.
 const maxWebhooks = 100
 
-// Bounds of the key of a webhook's signatures, bytes (Standard Webhooks,
-// "Symmetric").
+// Limits of the key for a webhook's signatures, in bytes (Standard Webhooks, "Symmetric").
 const (
 	minSecret = 24
 	maxSecret = 64
 )
 
-// secretPrefix tells a key from other secrets (Standard Webhooks).
+// secretPrefix begins the text form of a key (Standard Webhooks).
 const secretPrefix = "whsec_"
 
 // WebhookRequest is the argument of [Service.PutWebhook].
@@ -30,20 +29,18 @@ type WebhookRequest struct {
 	runtime.Call
 	ID  string
 	URL string
-	// Secret is "whsec_" and the base64 of 24 to 64 bytes; "" keeps the one that a
-	// webhook has.
+	// Secret is "whsec_" and the base64 of 24 to 64 bytes. "" keeps the present secret of a webhook.
 	Secret string
 	Filter machine.RunFilter
 	Kinds  []machine.RecordKind
-	// FromBeginning: a new one begins with the first record, else with what is to come.
+	// FromBeginning means that a new webhook begins with the first record, not with the next one.
 	FromBeginning bool
 	// LinkFor and Format are as in [machine.Subscription].
 	LinkFor string
 	Format  machine.MessageFormat
 }
 
-// PutWebhook makes a webhook, or changes one in place; it goes on where it was and
-// tries at once.
+// PutWebhook makes a webhook or changes an existing one. A changed webhook keeps its position and tries at once.
 //
 // Errors: BAD_URL, BAD_SECRET, WEBHOOK_TAKEN, MAX_WEBHOOKS, SUBSCRIPTION_CONTENDED.
 func (r *Service) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
@@ -78,7 +75,7 @@ func (r *Service) PutWebhook(ctx context.Context, req WebhookRequest) (sub machi
 	})
 }
 
-// webhook is the one to change, or a new one.
+// webhook returns the webhook to store: a new one, or the present one with the changes.
 func (r *Service) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
 	if before != nil {
 		if !req.Principal.Owns(before.Owner) {
@@ -112,7 +109,7 @@ func checkURL(raw string) error {
 	return nil
 }
 
-// readSecret reads the text form of a key; nil for "".
+// readSecret parses the text form of a key. It returns nil for "".
 func readSecret(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -130,7 +127,7 @@ func readSecret(text string) ([]byte, error) {
 	return secret, nil
 }
 
-// badSecret never repeats it.
+// badSecret returns the error for a secret, without repeating it.
 func badSecret(why string, got int) error {
 	limit := int64(minSecret)
 	if got > maxSecret {
@@ -143,8 +140,7 @@ func badSecret(why string, got int) error {
 	}
 }
 
-// DeleteWebhook removes a webhook with its dead letters; WEBHOOK_NOT_FOUND. It returns
-// the key of what is gone.
+// DeleteWebhook removes a webhook with its dead letters and returns its key. Error: WEBHOOK_NOT_FOUND.
 func (r *Service) DeleteWebhook(ctx context.Context, call runtime.Call, id string) (machine.SubscriptionKey, error) {
 	return r.removeOwn(ctx, call, machine.SubscriptionWebhook, id)
 }

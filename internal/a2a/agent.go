@@ -12,22 +12,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// agent is one member of one pack.
+// agent is an A2A agent: one member of one pack.
 type agent struct {
-	// space is the agent's namespace, which the caller names or to which it is limited; "" =
-	// the default one, for callers without a limit.
+	// space is the agent's namespace, which the caller names or to which it is limited. It is "" for the
+	// default one, for callers without a limit.
 	space string
 	pack  *pack.Pack
-	// ref is how the pack was named: what a new run is started with.
+	// ref is the reference by which the caller named the pack. A new run is started with it.
 	ref    string
 	member string
 }
 
-// route is the tenant of the agent's tasks: the pack without its version, so that
-// a task outlives the registration of another one.
+// route returns the tenant of the agent's tasks. It has the pack without its version, so that a task remains
+// reachable after another version is registered.
 func (a *agent) route() string { return a.pack.ID + "/" + a.member }
 
-// tenant is how callers of any namespace name the agent.
+// tenant returns the name of the agent for callers of any namespace.
 func (a *agent) tenant() string { return validate.JoinTenant(a.space, a.route()) }
 
 func (a *agent) def() *pack.AgentDef {
@@ -37,8 +37,8 @@ func (a *agent) def() *pack.AgentDef {
 	return &pack.AgentDef{}
 }
 
-// agentOf finds the agent that a tenant names for a caller: "PACK/AGENT" of the caller's
-// namespace, the pack with or without a version; "" is the root.
+// agentOf returns the agent that a tenant names: "PACK/AGENT" in the caller's namespace, the pack with or without
+// a version. "" names the root agent.
 func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant string) (*agent, error) {
 	in := readerFor(caller)
 	_, named := validate.SplitTenant(tenant)
@@ -52,8 +52,7 @@ func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant strin
 	return s.member(ctx, in, ref, member)
 }
 
-// member returns a pack's agent; "" is its entry agent. The lookup needs no rights of the
-// caller, because cards are public.
+// member returns an agent of a pack; "" names its entry agent. The caller needs no right, because cards are public.
 func (s *Service) member(ctx context.Context, in runtime.Call, ref, member string) (*agent, error) {
 	p, err := s.cfg.Engine.PackNamed(ctx, in, ref)
 	if err != nil {
@@ -78,8 +77,8 @@ func readerFor(caller runtime.Call) runtime.Call {
 	}}
 }
 
-// root is the configured agent, which is of the default namespace, or the entry agent of
-// the only pack of the namespace that has any.
+// root returns the root agent: the configured one, which is in the default namespace, or the entry agent of the only
+// pack with agents in the namespace.
 func (s *Service) root(ctx context.Context, in runtime.Call) (*agent, error) {
 	if s.cfg.Root != "" && (in.Namespace == "" || in.Namespace == runtime.DefaultNamespace) {
 		ref, member, _ := strings.Cut(s.cfg.Root, "/")

@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// The bindings, as cards name them.
+// The names of the protocol bindings in cards.
 const (
 	bindingGRPC    = "GRPC"
 	bindingJSONRPC = "JSONRPC"
@@ -30,11 +30,10 @@ const (
 // the extended card are pack, version, digest, and the variables that a message must give.
 const AgentURI = "https://pawl.dev/a2a/agent/v1"
 
-// textPlain is the mode of agents that name none (RFC 0007).
+// textPlain is the media type of agents that name none (RFC 0007).
 const textPlain = "text/plain"
 
-// card makes the agent's card from the prompt of the member key (RFC 0007, RFC 0011), for any
-// state that the agent runs.
+// card returns the card of an agent, from the prompt with the agent's name (RFC 0007, RFC 0011).
 func (s *Service) card(a *agent) *a2apb.AgentCard {
 	prompt := a.pack.Doc.Prompts[a.member]
 	def := a.def()
@@ -44,7 +43,7 @@ func (s *Service) card(a *agent) *a2apb.AgentCard {
 		Tags: def.Tags, InputModes: input, OutputModes: output,
 	}
 	if len(skill.Tags) == 0 {
-		// The protocol wants one; the pack names the family.
+		// The protocol requires a tag. The pack's id says which agents belong together.
 		skill.Tags = []string{a.pack.ID}
 	}
 	card := &a2apb.AgentCard{
@@ -85,7 +84,7 @@ func (s *Service) extensions() []*a2apb.AgentExtension {
 	return out
 }
 
-// interfaces are those that are listened on, HTTP first.
+// interfaces returns the interfaces at which the agent is served, HTTP first.
 func (s *Service) interfaces(a *agent) []*a2apb.AgentInterface {
 	var out []*a2apb.AgentInterface
 	if base := s.baseURL(); base != "" {
@@ -100,7 +99,7 @@ func (s *Service) interfaces(a *agent) []*a2apb.AgentInterface {
 	return out
 }
 
-// baseURL is where the HTTP bindings are reached, "" = they are not served.
+// baseURL returns the base URL of the HTTP bindings, or "" if they are not served.
 func (s *Service) baseURL() string {
 	if s.host.HTTPAddr() == "" {
 		return ""
@@ -115,7 +114,7 @@ func (s *Service) baseURL() string {
 	return scheme + reachable(s.host.HTTPAddr())
 }
 
-// grpcAddr is the gRPC port, on the public host where only that is known.
+// grpcAddr returns the address of the gRPC port. If only the public URL is configured, it uses the host of that.
 func (s *Service) grpcAddr() string {
 	bound := s.host.Addr()
 	if bound == "" || s.cfg.GRPCAddr != "" {
@@ -130,7 +129,7 @@ func (s *Service) grpcAddr() string {
 	return reachable(bound)
 }
 
-// reachable names this machine where every address of it is listened on.
+// reachable replaces an address that stands for all addresses of this machine by the machine's name.
 func reachable(bound string) string {
 	host, port, err := net.SplitHostPort(bound)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
@@ -148,8 +147,8 @@ func (s *Service) authenticates() bool {
 	return token || certificate
 }
 
-// secure names the schemes that are configured; each is enough where both are
-// not asked for.
+// secure adds the configured security schemes to a card. If tokens and certificates are configured, but not both are
+// required, each is enough.
 func (s *Service) secure(card *a2apb.AgentCard) {
 	_, token, certificate := s.host.Secured()
 	requirement := &a2apb.SecurityRequirement{Schemes: map[string]*a2apb.StringList{}}
@@ -171,8 +170,7 @@ func (s *Service) secure(card *a2apb.AgentCard) {
 	}
 }
 
-// extendedCard answers GetExtendedAgentCard: the card, and the details for callers that may use
-// the agent.
+// extendedCard executes GetExtendedAgentCard. It returns the card with details for callers that may use the agent.
 func (s *Service) extendedCard(ctx context.Context, req *a2apb.GetExtendedAgentCardRequest) (*a2apb.AgentCard, error) {
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err
@@ -195,7 +193,7 @@ func (s *Service) extendedCard(ctx context.Context, req *a2apb.GetExtendedAgentC
 	return card, s.sign(card)
 }
 
-// agentParams are the params of [AgentURI].
+// agentParams returns the params of the extension [AgentURI].
 func agentParams(a *agent) (*structpb.Struct, error) {
 	declared, err := a.pack.Variables(pack.Entry{Agent: a.member})
 	if err != nil {
@@ -221,7 +219,7 @@ func agentParams(a *agent) (*structpb.Struct, error) {
 	return protocol.ObjectToProto(raw), nil
 }
 
-// sign adds the signature, where there is a key.
+// sign signs a card, if there is a key.
 func (s *Service) sign(card *a2apb.AgentCard) error {
 	if s.cfg.CardKey == nil {
 		return nil

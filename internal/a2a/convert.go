@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// inboundParts reads what a message brought.
+// inboundParts converts the parts of a message from a caller.
 func inboundParts(parts []*a2apb.Part) ([]machine.Part, error) {
 	out, err := protocol.PartsFromProto("message.parts", parts)
 	if fault, ok := errors.AsType[*protocol.PartError](err); ok {
@@ -25,8 +25,8 @@ func inboundParts(parts []*a2apb.Part) ([]machine.Part, error) {
 	return out, err
 }
 
-// envelopeFromProto keeps what a message says besides its parts. Metadata of the
-// request goes below that of the message.
+// envelopeFromProto converts everything of a message except its parts. Metadata of the message has priority over that of
+// the request.
 func envelopeFromProto(m *a2apb.Message, request *structpb.Struct) *machine.Envelope {
 	return &machine.Envelope{
 		MessageID: m.GetMessageId(), ContextID: m.GetContextId(), References: m.GetReferenceTaskIds(),
@@ -34,7 +34,7 @@ func envelopeFromProto(m *a2apb.Message, request *structpb.Struct) *machine.Enve
 	}
 }
 
-// mergeStructs lays the second over the first.
+// mergeStructs merges two objects. The members of above have priority.
 func mergeStructs(below, above *structpb.Struct) *structpb.Struct {
 	if len(below.GetFields()) == 0 {
 		return above
@@ -46,7 +46,7 @@ func mergeStructs(below, above *structpb.Struct) *structpb.Struct {
 	return out
 }
 
-// artifactPart is a written value of a workflow artifact as a part.
+// artifactPart converts the value of a workflow artifact to a part.
 func artifactPart(mediaType string, value []byte) *a2apb.Part {
 	switch {
 	case isJSON(mediaType):
@@ -67,7 +67,7 @@ func textPart(text string) *a2apb.Part {
 	return &a2apb.Part{Content: &a2apb.Part_Text{Text: strings.ToValidUTF8(text, "\uFFFD")}}
 }
 
-// stampToProto cuts to milliseconds (S§5.6.1).
+// stampToProto converts a time and cuts it to milliseconds (S§5.6.1).
 func stampToProto(nanos int64) *timestamppb.Timestamp {
 	return timestamppb.New(time.Unix(0, nanos).Truncate(time.Millisecond))
 }

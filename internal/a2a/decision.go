@@ -14,13 +14,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxReason bounds the words of a decision, bytes, as those of DecideStep.
+// maxReason limits the reason of a decision in bytes, like that of DecideStep.
 const maxReason = 4096
 
-// verdicts are the answers that a message gives.
+// verdicts maps the words in a message to decisions.
 var verdicts = map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited}
 
-// decided is the object of [protocol.ApprovalURI] in a data part of a message: a decision.
+// decided is a decision: the object [protocol.ApprovalURI] in a data part of a message.
 type decided struct {
 	Step     uint32          `json:"step"`
 	Digest   string          `json:"digest"`
@@ -30,7 +30,7 @@ type decided struct {
 	Expires  *time.Time      `json:"expires"`
 }
 
-// badDecision refuses a data part that is no decision.
+// badDecision returns the error for a data part that is not a valid decision.
 func badDecision(field, format string, args ...any) error {
 	return &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: protocol.DecisionInvalid, Field: "message.parts." + field,
@@ -38,8 +38,8 @@ func badDecision(field, format string, args ...any) error {
 	}
 }
 
-// decisionOf reads the decision of a message; nil = it has none. It comes alone, or with
-// texts, which are the reason where none is given.
+// decisionOf returns the decision in a message, or nil. Besides the decision a message may have only texts. They are the
+// reason, if the decision has none.
 func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
 	var raw json.RawMessage
 	var texts []string
@@ -70,7 +70,7 @@ func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
 	return readDecision(raw, strings.Join(texts, "\n"))
 }
 
-// readDecision reads the object.
+// readDecision decodes a decision. words is the reason if the decision has none.
 func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error) {
 	var d decided
 	if err := strictjson.Decode(raw, &d, strictjson.Closed); err != nil {
@@ -97,8 +97,8 @@ func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error
 	return c, nil
 }
 
-// decide records a decision about a held call of the task's run. The speaker needs the scope;
-// the rights of the task's sender do not count.
+// decide records a decision about a held call of the task's run. The speaker needs the scope for it; the rights of the
+// task's sender do not count.
 func (s *Service) decide(ctx context.Context, m *inbound, state *machine.State, c *machine.DecideStep) (runtime.Answer, error) {
 	answer, err := s.cfg.Engine.Apply(ctx, runtime.Request{
 		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, ID: m.id, Command: *c,

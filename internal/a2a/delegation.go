@@ -14,51 +14,50 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// delegation is the object of [DelegationURI] in the metadata of a message.
+// delegation is the object [protocol.DelegationURI] in the metadata of a message.
 type delegation struct {
-	// Run, Step and Attempt are the sender's.
+	// Run, Step and Attempt identify the step of the sender.
 	Run     string `json:"run"`
 	Step    uint32 `json:"step"`
 	Attempt int    `json:"attempt"`
-	// Depth is the sender's own; the new run's is one more.
+	// Depth is the depth of the sender. The new run's is one more.
 	Depth int `json:"depth"`
-	// WallTimeMillis is what is left of the sender's wall time; 0 = it has no bound.
+	// WallTimeMillis is the remaining wall time of the sender; 0 means no limit.
 	WallTimeMillis int64 `json:"wall_time_ms"`
-	// Lease is what the sender's account holds for the new run; nil = no bound.
+	// Lease is the budget that the sender has reserved for the new run; nil means no limit.
 	Lease *protocol.Lease `json:"lease"`
-	// Policy is what the sender lets the new run call; nil = no list.
+	// Policy lists the tools that the new run may call; nil means no list.
 	Policy *protocol.Policy `json:"policy"`
-	// Payer names the accounts in which the new run counts. It is used only within a sidecar,
-	// and ignored over the wire. nil = the sender's step is counted instead.
+	// Payer names the accounts in which the new run counts. It is used only within a sidecar and ignored
+	// in messages from outside. If it is nil, the sender's step is counted instead.
 	Payer *protocol.Payer `json:"payer"`
-	// Execution is that of the sender, where the sidecar executes it; within a sidecar it is
-	// the new run's.
+	// Execution is set if the sidecar executes the sender. Within a sidecar the new run is executed in
+	// the same way.
 	Execution string `json:"execution"`
-	// Traceparent is W3C trace context.
+	// Traceparent is the W3C trace context of the sender.
 	Traceparent string `json:"traceparent"`
 	// Origin is the base URL of the sender's sidecar.
 	Origin string `json:"origin"`
-	// Answerer is set for an answer to a question: the principal that answers.
+	// Answerer is the principal that answers a question. It is set only for an answer.
 	Answerer *answerer `json:"answerer"`
 }
 
-// answerer is a principal of the sender's sidecar, with its rights when it answered.
+// answerer is a principal of the sender's sidecar, with its scopes at the time of the answer.
 type answerer struct {
 	Principal string   `json:"principal"`
 	Scopes    []string `json:"scopes"`
 }
 
-// named reports whether the name is one that a sidecar sends.
+// named reports whether the name has a form that a sidecar sends.
 func (a *answerer) named() bool {
 	parts := runtime.Answerer(a.Principal, nil).Identity().Parts()
 	return len(a.Principal) <= maxAnswerer && !slices.Contains(parts, "") && !strings.ContainsFunc(a.Principal, unicode.IsControl)
 }
 
-// maxAnswerer bounds the name of an answerer, bytes; each sidecar on the way adds its
-// own to it.
+// maxAnswerer limits the name of an answerer, in bytes. Each sidecar that passes an answer on adds its own name to it.
 const maxAnswerer = 512
 
-// delegationOf reads the object of a message; nil = it has none.
+// delegationOf returns the delegation of a message, or nil if the message has none.
 func delegationOf(msg *a2apb.Message) (*delegation, error) {
 	value := msg.GetMetadata().GetFields()[protocol.DelegationURI]
 	if value == nil {
@@ -80,10 +79,9 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 	return &d, nil
 }
 
-// answers returns the call of the principal that answers. Within a sidecar it is the principal
-// in the journal. Over the wire it is the caller on behalf of the named principal, which needs
-// the scope tasks:answer-for and has only the caller's rights. Without a named principal it is
-// the caller.
+// answers returns the principal that answers. Within a sidecar it is the principal in the journal. In a message from
+// outside it is the caller on behalf of the named principal; the caller needs the scope tasks:answer-for, and only the
+// caller's rights count. Without a named principal it is the caller.
 func (s *Service) answers(m *inbound) (runtime.Call, error) {
 	call := m.caller
 	if !m.wants(protocol.DelegationURI) {
@@ -103,8 +101,8 @@ func (s *Service) answers(m *inbound) (runtime.Call, error) {
 	return call, nil
 }
 
-// origin returns the run of the sender. Over the wire it is never a run of this store, even if
-// the message names one, because such runs count in the accounts of the run that started them.
+// origin returns the run of the sender. For a message from outside it is never a run of this store, even if the message
+// names one, because a child run counts in the accounts of the run that started it.
 func (s *Service) origin(d *delegation) string {
 	if !s.cfg.InProcess && d.Origin == "" {
 		return machine.OriginUnknown
@@ -112,7 +110,7 @@ func (s *Service) origin(d *delegation) string {
 	return d.Origin
 }
 
-// delegate makes a start one of a child run.
+// delegate adds the delegation of a message to the request that starts its run.
 func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) error {
 	d, err := delegationOf(msg)
 	if err != nil || d == nil {

@@ -6,27 +6,25 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Domain is the domain of the ErrorInfo of errors that the protocol names;
-// others have the domain of the engine.
+// Domain is the domain of the ErrorInfo of errors that the protocol names. Others have the domain of the engine.
 const Domain = "a2a-protocol.org"
 
-// engineDomain is the domain of reasons that the engine gave.
+// engineDomain is the domain of reasons that come from the engine.
 const engineDomain = "pawl.dev"
 
-// kind is one row of the table of errors: what one error is on each binding.
+// kind is a row of the table of errors: the codes of an error in each protocol binding.
 type kind struct {
-	// reason is the name of the error in UPPER_SNAKE, without "Error"; "" = the
-	// error's own.
+	// reason is the name of the error in UPPER_SNAKE, without "Error". If it is "", the reason is that of the
+	// engine.
 	reason string
-	// rpc is the code of JSON-RPC, code that of gRPC, http the status.
+	// rpc is the JSON-RPC code, code the gRPC code, http the HTTP status.
 	rpc  int
 	code codes.Code
 	http int
 }
 
-// The errors that the protocol names (S§5.4), but for two: an executor cannot
-// answer with anything that is no task (InvalidAgentResponse), and the extended card
-// is there wherever it is declared (ExtendedAgentCardNotConfigured).
+// The errors that the protocol names (S§5.4), except two that cannot occur: an executor cannot answer with anything but a
+// task or a message (InvalidAgentResponse), and every declared extended card exists (ExtendedAgentCardNotConfigured).
 var (
 	taskNotFound         = &kind{"TASK_NOT_FOUND", -32001, codes.NotFound, http.StatusNotFound}
 	taskNotCancelable    = &kind{"TASK_NOT_CANCELABLE", -32002, codes.FailedPrecondition, http.StatusBadRequest}
@@ -37,7 +35,7 @@ var (
 	versionNotSupported  = &kind{"VERSION_NOT_SUPPORTED", -32009, codes.FailedPrecondition, http.StatusBadRequest}
 )
 
-// The errors of JSON-RPC itself; the other bindings have the nearest code.
+// The errors of JSON-RPC itself. The other bindings use the nearest code.
 var (
 	parseError     = &kind{"PARSE_ERROR", -32700, codes.InvalidArgument, http.StatusBadRequest}
 	invalidRequest = &kind{"INVALID_REQUEST", -32600, codes.InvalidArgument, http.StatusBadRequest}
@@ -46,10 +44,10 @@ var (
 	internalError  = &kind{"INTERNAL", -32603, codes.Internal, http.StatusInternalServerError}
 )
 
-// serverError is the code of JSON-RPC for what neither it nor the protocol names.
+// serverError is the JSON-RPC code of errors that neither JSON-RPC nor the protocol names.
 const serverError = -32000
 
-// The classes of the engine's refusals that the protocol does not name.
+// Errors of the engine that the protocol does not name.
 var (
 	badValue         = &kind{"", -32602, codes.InvalidArgument, http.StatusBadRequest}
 	notFound         = &kind{"", -32602, codes.NotFound, http.StatusNotFound}

@@ -20,29 +20,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Bounds of what an error carries: gRPC sends it in a trailer.
+// Limits of the texts in an error. gRPC sends them in a trailer.
 const (
 	maxErrorText  = 768
 	maxErrorValue = 512
 )
 
-// Error is an error as every binding tells it.
+// Error is an error in the form that every protocol binding sends.
 type Error struct {
 	kind *kind
-	// domain and reason are those of the ErrorInfo.
+	// domain and reason are the fields of the ErrorInfo.
 	domain, reason string
 	message        string
-	// field is the path of the request field at fault, "" = none.
+	// field is the path of the wrong field in the request, or "".
 	field string
-	// retry is when to come back; 0 = not by itself.
+	// retry is the time after which the caller may try again; 0 means that a repeat does not help.
 	retry    time.Duration
 	metadata map[string]string
 }
 
-// Error is the message with its reason.
+// Error returns the reason and the message.
 func (e *Error) Error() string { return e.reason + ": " + e.message }
 
-// fail makes an error that the protocol names.
+// fail returns an error that the protocol names.
 func fail(k *kind, format string, args ...any) *Error {
 	return &Error{kind: k, domain: Domain, reason: k.reason, message: fmt.Sprintf(format, args...)}
 }
@@ -54,11 +54,10 @@ func failAt(k *kind, field, format string, args ...any) *Error {
 	return e
 }
 
-// noTask is the one answer for a task that is not there and for one of another
-// caller.
+// noTask returns the error for a task that does not exist. A task of another caller gets the same error.
 func noTask() *Error { return failAt(taskNotFound, "id", "no such task, or not yours to see") }
 
-// reasonKinds are the reasons of the engine that the protocol has a name for.
+// reasonKinds maps the engine's reasons to errors that the protocol names.
 var reasonKinds = map[string]*kind{
 	"RUN_NOT_FOUND":    taskNotFound,
 	"RUN_DELETED":      taskNotFound,
@@ -67,7 +66,7 @@ var reasonKinds = map[string]*kind{
 	"INPUT_QUEUE_FULL": tooMany,
 }
 
-// codeKinds has a row for every class of the engine.
+// codeKinds maps every code of the engine to a kind.
 var codeKinds = map[machine.Code]*kind{
 	machine.CodeInvalidArgument:    badValue,
 	machine.CodeNotFound:           notFound,
@@ -81,8 +80,8 @@ var codeKinds = map[machine.Code]*kind{
 	machine.CodeUnauthenticated:    unauthenticated,
 }
 
-// errorOf gives any error its form. What the caller must not see is kept back
-// under an id; the second result is then what has to be logged.
+// errorOf converts any error to an Error. If the caller must not see the cause, the Error has only an id, and the second
+// result is the error to log.
 func errorOf(err error) (*Error, error) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e, nil
@@ -106,12 +105,12 @@ func errorOf(err error) (*Error, error) {
 	return hidden(err)
 }
 
-// refused is the form of a refusal of the engine.
+// refused converts an error of the engine.
 func refused(r *machine.Error) *Error {
 	e := &Error{
 		kind: codeKinds[r.Code], domain: engineDomain, reason: r.Reason, field: r.Field,
 		message: describe(r), retry: time.Duration(r.RetryAfter),
-		// Readers of JSON-RPC that know the protocol's reasons alone keep the metadata.
+		// Some JSON-RPC clients keep only the reasons that the protocol names, and the metadata.
 		metadata: map[string]string{"reason": r.Reason},
 	}
 	if e.retry > 0 && e.kind == tooLarge {
@@ -133,7 +132,7 @@ func refused(r *machine.Error) *Error {
 	return e
 }
 
-// describe is the message for people: what, limit, allowed values.
+// describe returns the message for people: fault, limit and allowed values.
 func describe(r *machine.Error) string {
 	var b strings.Builder
 	if r.Field != "" && !strings.HasPrefix(r.Message, r.Field) {
@@ -159,7 +158,7 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// ofStatus takes over what the server said before the service was reached.
+// ofStatus converts an error of the server that occurred before the service was called.
 func ofStatus(st *status.Status) *Error {
 	k := &kind{"", serverError, st.Code(), httpOf[st.Code()]}
 	if k.http == 0 {
@@ -180,7 +179,7 @@ var httpOf = map[codes.Code]int{
 	codes.DeadlineExceeded: 504, codes.AlreadyExists: 409, codes.Aborted: 409, codes.OutOfRange: 400,
 }
 
-// hidden tells the caller an id, under which the log has the rest.
+// hidden returns an error that has only an id, and the error to log under that id.
 func hidden(cause error) (*Error, error) {
 	var id [8]byte
 	_, _ = rand.Read(id[:])
@@ -190,7 +189,7 @@ func hidden(cause error) (*Error, error) {
 	return e, fmt.Errorf("correlation_id %s: %w", word, cause)
 }
 
-// details are the google.rpc messages of an error.
+// details returns the google.rpc messages of an error.
 func (e *Error) details() []proto.Message {
 	out := []proto.Message{&errdetails.ErrorInfo{Domain: e.domain, Reason: e.reason, Metadata: e.metadata}}
 	if e.field != "" && e.kind.code == codes.InvalidArgument {
@@ -204,7 +203,7 @@ func (e *Error) details() []proto.Message {
 	return out
 }
 
-// GRPCStatus is the error on the gRPC binding.
+// GRPCStatus returns the error as a gRPC status.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.kind.code, clip(e.message, maxErrorText))
 	var details []protoadapt.MessageV1

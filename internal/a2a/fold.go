@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 )
 
-// fold makes a task out of its events: what a client that saw all of them has.
+// fold builds a task from its events: the task of a client that has received all of them.
 type fold struct {
 	task *a2apb.Task
-	// messageInHistory: the message of the status is part of the history already.
+	// messageInHistory means that the history already has the message of the status.
 	messageInHistory bool
 }
 
@@ -46,7 +46,7 @@ func (f *fold) note(key string, value *structpb.Value) {
 	f.task.Metadata.Fields[key] = value
 }
 
-// moveMessageToHistory moves what the agent said with its status into the history.
+// moveMessageToHistory adds the message of the status to the history.
 func (f *fold) moveMessageToHistory() {
 	if m := f.task.GetStatus().GetMessage(); m != nil && !f.messageInHistory {
 		f.task.History = append(f.task.History, m)
@@ -67,8 +67,7 @@ func (f *fold) status(u *a2apb.TaskStatusUpdateEvent) {
 	}
 }
 
-// artifact replaces or appends. Updates are shared with streams, so that what is
-// appended to is a copy.
+// artifact replaces an artifact or appends to it. Streams share the updates, so it appends to a copy.
 func (f *fold) artifact(u *a2apb.TaskArtifactUpdateEvent) {
 	news := u.GetArtifact()
 	i := slices.IndexFunc(f.task.GetArtifacts(), func(a *a2apb.Artifact) bool { return a.GetArtifactId() == news.GetArtifactId() })
@@ -82,8 +81,8 @@ func (f *fold) artifact(u *a2apb.TaskArtifactUpdateEvent) {
 	}
 }
 
-// view is the task as one answer shows it: at most that many messages of the
-// history, the newest; nil = all.
+// view returns the task for an answer, with at most the given number of messages of the history, the newest ones; nil
+// means all.
 func (f *fold) view(history *int32, artifacts bool) *a2apb.Task {
 	out := &a2apb.Task{
 		Id: f.task.GetId(), ContextId: f.task.GetContextId(), Status: f.task.GetStatus(),

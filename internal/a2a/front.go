@@ -27,14 +27,14 @@ func Front(log *slog.Logger, messageBytes int, known func(*http.Request) (contex
 	})
 }
 
-// public reports a request that needs no authentication, see [Service.admitCard].
+// public reports whether a request needs no authentication, see [Service.admitCard].
 func public(r *http.Request) bool {
 	t, _ := targetOf(r.URL.EscapedPath())
 	space, _ := validate.SplitTenant(t.tenant)
 	return t.rest == cardPath && space == ""
 }
 
-// rejectingHost is the host of a request whose caller is refused. Only its refusal is used.
+// rejectingHost is the host for a request whose caller is refused. Only Admit is called.
 type rejectingHost struct {
 	Host
 	err error

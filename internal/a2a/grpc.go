@@ -11,7 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
-// GRPC is the service as the generated code wants it.
+// GRPC returns the implementation of the generated gRPC service.
 func (s *Service) GRPC() a2apb.A2AServiceServer { return &grpcService{s: s} }
 
 type grpcService struct {
@@ -19,7 +19,7 @@ type grpcService struct {
 	s *Service
 }
 
-// unary gives the error of a method its form on gRPC.
+// unary calls a method and converts its error for gRPC.
 func unary[In, Out proto.Message](ctx context.Context, g *grpcService, in In, do func(context.Context, In) (Out, error)) (Out, error) {
 	out, err := do(ctx, in)
 	if err == nil {
@@ -30,7 +30,7 @@ func unary[In, Out proto.Message](ctx context.Context, g *grpcService, in In, do
 	return none, g.s.problem(ctx, method, err).GRPCStatus().Err()
 }
 
-// streamed sends items as they come.
+// streamed calls a streaming method, sends its items, and converts its error for gRPC.
 func streamed[In proto.Message](g *grpcService, in In, stream grpc.ServerStreamingServer[a2apb.StreamResponse], do func(context.Context, In, sendFunc) error) error {
 	begun := false
 	err := do(stream.Context(), in, func(it item) error {
@@ -39,7 +39,7 @@ func streamed[In proto.Message](g *grpcService, in In, stream grpc.ServerStreami
 		}
 		if !begun {
 			begun = true
-			// The reader learns of its admission with the first event.
+			// The headers are sent with the first event. They tell the reader that the stream is accepted.
 			_ = stream.SendHeader(metadata.MD{})
 		}
 		return stream.Send(it.StreamResponse)
@@ -69,7 +69,7 @@ func (g *grpcService) GetTask(ctx context.Context, in *a2apb.GetTaskRequest) (*a
 // ListTasks implements lf.a2a.v1.A2AService.
 func (g *grpcService) ListTasks(ctx context.Context, in *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
 	if in.PageSize != nil && in.GetPageSize() == 0 {
-		// What the official Go client sends over gRPC when it was given none.
+		// The official Go client sends 0 over gRPC if it was given no page size.
 		in.PageSize = nil
 	}
 	return unary(ctx, g, in, g.s.listTasks)

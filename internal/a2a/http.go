@@ -25,33 +25,32 @@ import (
 // Prefix is the path under which every agent is served: Prefix/PACK/AGENT.
 const Prefix = "/a2a"
 
-// cardPath is where the card of an agent is, below its own path.
+// cardPath is the path of an agent's card, below the path of the agent.
 const cardPath = "/.well-known/agent-card.json"
 
-// media types of requests and answers.
+// Media types of requests and answers.
 const (
 	mediaJSON   = "application/json"
 	mediaA2A    = "application/a2a+json"
 	mediaEvents = "text/event-stream"
 )
 
-// target is what an HTTP request is for: an agent, and what of it.
+// target is what the path of an HTTP request names: an agent, and a resource of it.
 type target struct {
-	// tenant of the agent; "" = the root.
+	// tenant is the tenant of the agent; "" means the root agent.
 	tenant string
-	// rest is the path behind the agent's, "" or beginning with a slash.
+	// rest is the path after that of the agent. It is "" or begins with a slash.
 	rest string
 }
 
-// MatchesPath says whether a path is one of the HTTP bindings: everything below
-// Prefix, and at the root the paths of the protocol, perhaps below a tenant.
+// MatchesPath reports whether a path belongs to the HTTP bindings: every path below Prefix, and at the root the paths of
+// the protocol, perhaps below a tenant.
 func MatchesPath(path string) bool {
 	_, ok := targetOf(path)
 	return ok
 }
 
-// targetOf takes a path apart. Tenants of the root are one or two segments: a
-// slash in them may be escaped or not.
+// targetOf parses a path. Tenants at the root are one or two segments, because a slash in them may be escaped or not.
 func targetOf(path string) (target, bool) {
 	if below, ok := strings.CutPrefix(path, Prefix+"/"); ok {
 		if space, rest, _ := strings.Cut(below, "/"); strings.HasSuffix(unescape(space), ":") {
@@ -87,7 +86,7 @@ func unescape(s string) string {
 	return s
 }
 
-// known: the path begins with a resource of the HTTP+JSON binding, or is a card's.
+// known reports whether a path begins with a resource of the HTTP+JSON binding, or is that of a card.
 func known(path string) bool {
 	switch path {
 	case cardPath, "/message:send", "/message:stream", "/tasks", "/extendedAgentCard":
@@ -96,8 +95,8 @@ func known(path string) bool {
 	return strings.HasPrefix(path, "/tasks/")
 }
 
-// Handler serves the cards and the two HTTP bindings. Host and origin of a request
-// were checked before.
+// Handler returns the handler of the cards and the two HTTP bindings. The server has checked host and origin of a request
+// before.
 func (s *Service) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recovered(w, r)
@@ -113,15 +112,14 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// recovered answers a panic as far as there was no answer yet.
+// recovered answers a panic with an error, if no answer was begun.
 func (s *Service) recovered(w http.ResponseWriter, r *http.Request) {
 	if cause := recover(); cause != nil {
 		s.writeError(w, r, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
 	}
 }
 
-// admit authenticates the caller, and moves the service parameters to the place where gRPC has
-// them.
+// admit authenticates the caller, and copies the service parameters from the HTTP headers to the gRPC metadata.
 func (s *Service) admit(r *http.Request, method string) (context.Context, error) {
 	ctx, err := s.host.Admit(r, method)
 	if err != nil {
@@ -139,7 +137,7 @@ func (s *Service) admit(r *http.Request, method string) (context.Context, error)
 	return metadata.NewIncomingContext(ctx, md), nil
 }
 
-// body reads a request's body within the bound; an absent one is empty.
+// body reads the body of a request up to the size limit. A missing body is empty.
 func (s *Service) body(r *http.Request) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(r.Body, int64(s.cfg.MaxMessageBytes)+1))
 	var over *http.MaxBytesError
@@ -164,7 +162,7 @@ func acceptsContentType(header string) bool {
 	return err == nil && (kind == mediaJSON || kind == mediaA2A) && (!set || strings.EqualFold(charset, "utf-8"))
 }
 
-// dispatch runs one unary method on a message that was read.
+// dispatch calls a unary method with a decoded request.
 func dispatch[In, Out proto.Message](ctx context.Context, in In, do func(context.Context, In) (Out, error)) (proto.Message, error) {
 	out, err := do(ctx, in)
 	if err != nil {
@@ -180,7 +178,7 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 		s.writeError(w, r, methodNotAllowed(r))
 		return
 	}
-	// No cache keeps a refusal, nor what takes a right.
+	// No cache may keep an error, or a card that requires a right.
 	w.Header().Set("Cache-Control", "private, no-store")
 	ctx, err := s.admitCard(r, tenant)
 	if err != nil {
@@ -201,7 +199,7 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 	card := s.card(a)
 	body, err := marshal(card)
 	if err == nil && s.cfg.CardKey != nil {
-		// Some signatures are different each time; the tag names what is signed.
+		// Some signatures differ each time, so the tag identifies the signed content.
 		w.Header().Set("ETag", etag(append(body, s.cfg.CardKey.ID...)))
 		if err = s.sign(card); err == nil {
 			body, err = marshal(card)
@@ -221,8 +219,8 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 	http.ServeContent(w, r, "", time.Unix(0, registered), bytes.NewReader(body))
 }
 
-// admitCard permits every client to read the cards of paths without a namespace, which are
-// those of the default one. A card of another namespace needs the right to that namespace.
+// admitCard permits every client to read the cards of paths without a namespace, which belong to the default one. A card
+// of another namespace requires a right to that namespace.
 func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, error) {
 	if space, _ := validate.SplitTenant(tenant); space == "" {
 		return r.Context(), nil
@@ -234,8 +232,7 @@ func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, er
 	return ctx, err
 }
 
-// setTenant puts the agent of the path into a request. A request that names
-// another one is refused.
+// setTenant sets the tenant of a request to the one in the path. It fails if the request names another one.
 func setTenant(m proto.Message, tenant string) error {
 	field := m.ProtoReflect().Descriptor().Fields().ByName("tenant")
 	said := m.ProtoReflect().Get(field).String()
@@ -254,12 +251,12 @@ func methodNotAllowed(r *http.Request) *Error {
 	return e
 }
 
-// method is one of the eleven, as both transcoders call it.
+// method is one of the eleven methods of the protocol, as the HTTP bindings call it.
 type method struct {
 	full string
-	// request makes an empty request.
+	// request returns an empty request.
 	request func() proto.Message
-	// unary or stream is set.
+	// Either unary or stream is set.
 	unary  func(*Service, context.Context, proto.Message) (proto.Message, error)
 	stream func(*Service, context.Context, proto.Message, sendFunc) error
 }
@@ -284,7 +281,7 @@ func streamMethod[In proto.Message](full string, request func() In, do func(*Ser
 
 func empty[T any]() *T { return new(T) }
 
-// methods by the name that JSON-RPC calls them by.
+// methods has the methods by their JSON-RPC names.
 var methods = map[string]*method{
 	"SendMessage":                      unaryMethod(a2apb.A2AService_SendMessage_FullMethodName, empty[a2apb.SendMessageRequest], (*Service).sendMessage),
 	"SendStreamingMessage":             streamMethod(a2apb.A2AService_SendStreamingMessage_FullMethodName, empty[a2apb.SendMessageRequest], (*Service).streamMessage),

@@ -15,11 +15,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// unmarshal takes camelCase and snake_case and ignores fields that it does not know. An
-// unknown value of an enumeration is an error: ignoring it would be guessing, for example
-// that a filter is none.
+// unmarshal decodes a request. It accepts camelCase and snake_case, and ignores unknown fields. An unknown value of an enum
+// is an error, because ignoring it could, for example, mean that there is no filter.
 func unmarshal(raw []byte, into proto.Message) error {
-	// What follows reads numbers of data and metadata as doubles: another one is refused by name.
+	// The decoder below reads numbers in data and metadata as doubles. Refuse numbers that doubles cannot hold.
 	if err := strictjson.Doubles(raw); err != nil {
 		return err
 	}
@@ -32,8 +31,8 @@ func unmarshal(raw []byte, into proto.Message) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(raw, into)
 }
 
-// marshal is compact ProtoJSON. Fields that the protocol requires are there even
-// if they are empty, which ProtoJSON leaves out.
+// marshal returns compact ProtoJSON. It writes the fields that the protocol requires even if they are empty. ProtoJSON
+// omits them.
 func marshal(m proto.Message) ([]byte, error) {
 	raw, err := protojson.Marshal(m)
 	if err != nil {
@@ -63,7 +62,7 @@ func marshal(m proto.Message) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// checkEnums looks for values of enumerations that the protocol does not have.
+// checkEnums returns an error for a value of an enum that the protocol does not have.
 func checkEnums(object map[string]json.RawMessage, of protoreflect.MessageDescriptor) error {
 	for key, raw := range object {
 		field := of.Fields().ByJSONName(key)

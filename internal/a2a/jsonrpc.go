@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// rpcRequest is a JSON-RPC 2.0 request. The id is kept as it was written.
+// rpcRequest is a JSON-RPC 2.0 request. The id is kept unchanged.
 type rpcRequest struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -22,7 +22,7 @@ type rpcRequest struct {
 	Params  json.RawMessage `json:"params"`
 }
 
-// rpcResponse has a result or an error.
+// rpcResponse is a JSON-RPC 2.0 response, with a result or an error.
 type rpcResponse struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -91,8 +91,7 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 	writeJSON(w, http.StatusOK, mediaJSON, rpcResult(req.ID, data))
 }
 
-// params reads the parameters of a method, and checks the caller's right to the agent's
-// namespace.
+// params decodes the parameters of a method, and checks the caller's right to the namespace of the agent.
 func (s *Service) params(ctx context.Context, m *method, raw json.RawMessage, tenant string) (proto.Message, error) {
 	in := m.request()
 	if len(raw) > 0 {
@@ -106,12 +105,11 @@ func (s *Service) params(ctx context.Context, m *method, raw json.RawMessage, te
 	return in, s.host.CheckNamespace(ctx, m.full, in)
 }
 
-// nullID returns the id of an answer to a request without one. Each call makes new bytes,
-// because decoding writes into them.
+// nullID returns the id of an answer to a request without one. Each call returns new bytes, because decoding writes into
+// them.
 func nullID() json.RawMessage { return json.RawMessage("null") }
 
-// readRPC reads the frame. Every method answers, so that a request without an id
-// is none.
+// readRPC decodes a JSON-RPC request. A request without an id is an error, because every method has an answer.
 func (s *Service) readRPC(r *http.Request) (rpcRequest, error) {
 	req := rpcRequest{ID: nullID()}
 	raw, err := s.body(r)
@@ -143,8 +141,8 @@ func (s *Service) readRPC(r *http.Request) (rpcRequest, error) {
 	return req, nil
 }
 
-// refuseRPC answers an error. The status is 200, as JSON-RPC wants it, but for
-// what HTTP itself has a word for.
+// refuseRPC writes an error. The HTTP status is 200, as JSON-RPC requires, except for errors that HTTP itself has a status
+// for.
 func (s *Service) refuseRPC(w http.ResponseWriter, r *http.Request, id json.RawMessage, err error) {
 	e, _ := errorOf(err)
 	code := http.StatusOK
@@ -177,7 +175,7 @@ func rpcResult(id json.RawMessage, result []byte) []byte {
 	return body
 }
 
-// typed are the details as JSON objects with their @type.
+// typed returns the details of an error as JSON objects with their @type.
 func (e *Error) typed() []json.RawMessage {
 	var out []json.RawMessage
 	for _, d := range e.details() {

@@ -12,8 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 )
 
-// The service parameters: headers on HTTP, metadata on gRPC, upper or
-// lower case alike.
+// The service parameters of a call. They are HTTP headers or gRPC metadata, in any case.
 const (
 	versionHeader     = "A2a-Version"
 	extensionsHeader  = "A2a-Extensions"
@@ -21,24 +20,23 @@ const (
 	lastEventHeader   = "Last-Event-ID"
 )
 
-// versionQuery is the version as a parameter of a query.
+// versionQuery is the query parameter that may have the version instead of the header.
 const versionQuery = "A2A-Version"
 
-// serviceParameters are what a call says besides its message.
+// serviceParameters are the headers of a call that the service reads.
 var serviceParameters = []string{versionHeader, extensionsHeader, idempotencyHeader, lastEventHeader}
 
-// call is the service parameters of one call.
+// call has the service parameters of a call.
 type call struct {
 	version    string
 	extensions []string
-	// idempotencyKey is "" unless the caller gave one.
+	// idempotencyKey is the caller's key of a repeat, or "".
 	idempotencyKey string
-	// lastEvent is the generation that was seen last; "" = a new stream.
+	// lastEvent is the id of the last event that the client received; "" means a new stream.
 	lastEvent string
 }
 
-// callOf reads the parameters from the metadata of the call. The transcoders put
-// HTTP headers there.
+// callOf reads the service parameters from the gRPC metadata. The HTTP bindings copy the headers there.
 func callOf(ctx context.Context) call {
 	md, _ := metadata.FromIncomingContext(ctx)
 	first := func(key string) string {
@@ -58,11 +56,11 @@ func callOf(ctx context.Context) call {
 
 func (c *call) wants(uri string) bool { return slices.Contains(c.extensions, uri) }
 
-// ourVersion is Major.Minor; a patch is ignored.
+// ourVersion matches the supported version, Major.Minor. The patch number is ignored.
 var ourVersion = regexp.MustCompile(`^1\.0(\.[0-9]+)?$`)
 
-// negotiate checks version and extensions. The version is asked for always: a
-// client that says none speaks 0.3 (S§3.6), unless the operator is lenient.
+// negotiate checks version and extensions of a call. A call without a version counts as 0.3 (S§3.6) and is refused, except
+// if the operator permits it.
 func (s *Service) negotiate(ctx context.Context) (call, error) {
 	c := callOf(ctx)
 	if !ourVersion.MatchString(c.version) && (c.version != "" || !s.cfg.LenientVersion) {
@@ -82,14 +80,13 @@ func (s *Service) negotiate(ctx context.Context) (call, error) {
 		}
 	}
 	if uris := c.activated(); uris != "" {
-		// On HTTP the transcoder says it.
+		// The HTTP bindings set this header themselves.
 		_ = grpc.SetHeader(ctx, metadata.Pairs(strings.ToLower(extensionsHeader), uris))
 	}
 	return c, nil
 }
 
-// activated lists those of the requested extensions that we have; the answer
-// carries them.
+// activated returns the requested extensions that the service supports. The answer contains them.
 func (c *call) activated() string {
 	var uris []string
 	for _, uri := range c.extensions {

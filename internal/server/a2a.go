@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// a2aPlugin adds A2A to a partition's services; nil = A2A is off.
+// a2aPlugin returns the plugin that adds A2A to a partition's services, or nil if A2A is off.
 func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 	opts := t.opts
 	if !opts.config.A2A {
@@ -27,7 +27,7 @@ func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 		if opts.config.A2APush {
 			conf.Push = pushes(t.runtime, t.box)
 		}
-		// The sidecar's own delegations are followed by streams all the same.
+		// This setting does not affect the sidecar's own delegations, which use streams.
 		conf.NoStreams = !opts.config.A2AStreaming
 		service, err := a2a.New(conf, host)
 		if err != nil {
@@ -40,8 +40,8 @@ func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 	}
 }
 
-// routedA2APlugin adds A2A to a server with a router. Callers are authenticated there; the rest
-// happens at the owner of the partition. nil = A2A is off.
+// routedA2APlugin returns the plugin that adds A2A to a server with a router, or nil if A2A is off. The server
+// authenticates the callers; the owner of the partition does the rest.
 func routedA2APlugin(opts options) func(*grpcapi.Server) (grpcapi.Plugin, error) {
 	if !opts.config.A2A {
 		return nil
@@ -54,7 +54,7 @@ func routedA2APlugin(opts options) func(*grpcapi.Server) (grpcapi.Plugin, error)
 	}
 }
 
-// agentBackend is the runtime as A2A uses it.
+// agentBackend adapts the runtime for A2A.
 type agentBackend struct{ *services.Runtime }
 
 // IsTurnAssigned implements [a2a.Engine].
@@ -80,8 +80,8 @@ func agentsConfig(opts options, rooms *services.Runtime) (a2a.Config, error) {
 	return conf, err
 }
 
-// rootAgent is the configured one, else the first pack file's that has agents. A
-// file that cannot be read is reported when it is registered.
+// rootAgent returns the configured root agent, otherwise that of the first pack file with agents. It ignores a file
+// that cannot be read; the registration reports it.
 func rootAgent(c config.Config) string {
 	if c.A2ARoot != "" {
 		return c.A2ARoot

@@ -23,41 +23,41 @@ import (
 	"github.com/pawl-dev/pawl/internal/ui"
 )
 
-// options are what an app is built from.
+// options are the settings of an app.
 type options struct {
 	config config.Config
 	rights grpcapi.Rights
 	clock  runtime.Clock
 	log    *slog.Logger
-	// models are what the sidecar asks itself.
+	// models are the models that the sidecar calls itself.
 	models *model.Table
-	// audit is nil where there is none; the app closes it.
+	// audit is nil if there is no audit log. The app closes it.
 	audit *audit.Log
-	// serves says of which namespaces the store is, where it is a partition; nil: of all.
+	// serves reports whether a partition has a namespace. nil means that the store has all of them.
 	serves func(namespace string) bool
 }
 
-// app is a running sidecar: what callers reach, and what runs behind it.
+// app is a running sidecar: the server, and everything that runs behind it.
 type app struct {
 	opts      options
 	server    *grpcapi.Server
 	observers *observers
-	// partitions are none while other sidecars have the store.
+	// partitions are the open partitions. There are none while other sidecars own all of them.
 	partitions partitions
 	files      atomic.Pointer[files]
-	// reading is held while files are read again and applied to the partitions, and held for
-	// reading while a partition is opened.
+	// reading is locked while files are read again and applied to the partitions. A partition that is
+	// being opened holds the read lock.
 	reading sync.RWMutex
-	// cluster is nil where the store is this sidecar's alone.
+	// cluster is nil if this sidecar does not share its store.
 	cluster *clusterMember
-	// own proves that the sidecar is the sidecar, where it executes turns itself.
+	// own is the secret by which the sidecar authenticates to itself, if it executes turns.
 	own       string
 	executors *executors
-	// served gets the error of the server's loop.
+	// served receives the error of the server.
 	served chan error
 }
 
-// open builds everything and binds the addresses. It does not serve yet.
+// open builds a sidecar and binds its addresses. It does not serve yet.
 func open(ctx context.Context, opts options) (a *app, err error) {
 	if a, err = newApp(opts); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func open(ctx context.Context, opts options) (a *app, err error) {
 	return a, nil
 }
 
-// newApp makes what a sidecar has whether or not it has a store.
+// newApp makes the parts that every sidecar has, with or without an open store.
 func newApp(opts options) (*app, error) {
 	files, err := readFiles(opts.config)
 	if err != nil {
@@ -94,7 +94,7 @@ func newApp(opts options) (*app, error) {
 	return a, nil
 }
 
-// traceOf finds the trace of a run for the log.
+// traceOf returns the trace of a run, for the log.
 func (a *app) traceOf(ctx context.Context, run string) string {
 	for _, t := range a.partitions.all() {
 		if trace := t.traceOf(ctx, run); trace != "" {
@@ -104,7 +104,7 @@ func (a *app) traceOf(ctx context.Context, run string) string {
 	return ""
 }
 
-// build builds the server, and then the store, or in a cluster the router to its owners.
+// build builds the server, and then the store, or in a cluster the router to the owners of the partitions.
 func (a *app) build(ctx context.Context) error {
 	if a.opts.config.PeerListen != "" {
 		return a.buildShared(ctx)
@@ -132,7 +132,7 @@ func (a *app) build(ctx context.Context) error {
 	return nil
 }
 
-// buildShared puts the server before the way to the sidecar that has the store.
+// buildShared joins the cluster and builds the server with the router to the owners of the partitions.
 func (a *app) buildShared(ctx context.Context) (err error) {
 	if err = a.share(ctx); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (a *app) buildShared(ctx context.Context) (err error) {
 	return err
 }
 
-// storage says where the store is; alone is nil for a directory.
+// storage returns the options of the store. alone is nil for a store in a directory.
 func (o options) storage() (store.Options, *standaloneStore, error) {
 	if !o.config.Store.IsZero() {
 		return databaseOf(o.config).served(o.config, o.log)
@@ -153,8 +153,7 @@ func (o options) storage() (store.Options, *standaloneStore, error) {
 	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log}, nil, err
 }
 
-// numbered are the numbers of the configured namespaces. Those that the store has
-// besides are kept and not served.
+// numbered returns the numbers of the configured namespaces. Other namespaces in the store are kept and not served.
 func numbered(opts options, s *store.Store) (map[string]uint32, error) {
 	names := slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return name == runtime.DefaultNamespace })
 	stored, err := s.NumberNamespaces(context.Background(), names)
@@ -222,7 +221,7 @@ func packOptions(c config.Config) pack.Options {
 	return pack.Options{Limits: pack.Limits{Bytes: int(c.Limits.PackBytes)}, Strict: c.Strict, RequireBounded: c.RequireBounded}
 }
 
-// serverConfig is what a server has of the configuration.
+// serverConfig returns the configuration of the server.
 func (a *app) serverConfig() grpcapi.Config {
 	opts, c := a.opts, a.opts.config
 	return grpcapi.Config{
@@ -255,7 +254,7 @@ func (a *app) serverConfig() grpcapi.Config {
 	}
 }
 
-// start runs what the store has or what looks after it, the server and the executors.
+// start starts the partition or the node of the cluster, the server and the executors.
 func (a *app) start() error {
 	if a.cluster == nil {
 		a.partitions.own().start()
@@ -266,9 +265,9 @@ func (a *app) start() error {
 	return a.execute()
 }
 
-// stop drains and closes in this order: the server takes no new calls, ends
-// streams and lets calls under way finish; the engine answers what it has
-// accepted; the store syncs and closes. The context bounds the first two.
+// stop drains and closes the parts in order. The server accepts no new calls, ends streams and waits for running
+// calls. The engine answers the calls that it has accepted. The store syncs and closes. The context limits the first
+// two steps.
 func (a *app) stop(ctx context.Context) error {
 	end := a.end
 	if a.cluster != nil {
@@ -277,7 +276,7 @@ func (a *app) stop(ctx context.Context) error {
 	return errors.Join(end(ctx), wrap("audit", closeAudit(a.opts.audit)))
 }
 
-// end is that of a sidecar that has its store to itself.
+// end stops a sidecar that does not share its store.
 func (a *app) end(ctx context.Context) error {
 	a.executors.end()
 	errs := []error{wrap("server", a.server.Shutdown(ctx))}
@@ -286,8 +285,8 @@ func (a *app) end(ctx context.Context) error {
 	return errors.Join(append(errs, t.close())...)
 }
 
-// endShared is that of one of several: it gives the store to another one first, and takes calls for
-// it until then. What it still has when ctx ends, its node closes.
+// endShared stops a node of a cluster. It first hands its partitions over, and forwards calls until then. When ctx
+// ends, the node closes the partitions that it still has.
 func (a *app) endShared(ctx context.Context) error {
 	errs := []error{a.cluster.drain(ctx)}
 	a.executors.end()

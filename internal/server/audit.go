@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// openAudit opens the configured audit log; nil = none. Its first line is that of the start.
+// openAudit opens the configured audit log and writes the line about the start. It returns nil if none is configured.
 func openAudit(c config.Config) (*audit.Log, error) {
 	if c.Audit == "" {
 		return nil, nil
@@ -34,7 +34,7 @@ func closeAudit(log *audit.Log) error {
 	return log.Close()
 }
 
-// audited writes a line about what the operator had the process do.
+// audited writes a line about an action of the operator.
 func (a *app) audited(method string, err error) {
 	if a.opts.audit == nil {
 		return

@@ -21,35 +21,36 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// BackupTo is where a backup goes.
+// BackupTo describes where and how a backup is written.
 type BackupTo struct {
 	Dir string
-	// Full: everything, though there are backups to follow on.
+	// Full means that the backup has everything, even if it could follow on an earlier one.
 	Full bool
-	// Recipients are the age recipients (age1...) that it is encrypted for; none: it is not.
+	// Recipients are the age recipients (age1...) for which the backup is encrypted. Without them it is not
+	// encrypted.
 	Recipients []string
 }
 
-// BackupDone says what a backup wrote.
+// BackupDone is the result of a backup.
 type BackupDone struct {
-	// Part is the partition that it is of.
+	// Part is the number of the partition.
 	Part int32
 	File string
-	// BasedOn is the file of the backup that this one follows on; "" = it has everything.
+	// BasedOn is the file of the backup that this one follows on; "" if this one has everything.
 	BasedOn string
 	Bytes   int64
-	// RunKeys: the one copy of the keys of runs beside the backups is that of now.
+	// RunKeys means that the copy of the keys of runs in the directory was replaced by the present keys.
 	RunKeys bool
 }
 
-// TakeBackup writes a backup: of what is new since the backup of the id after, "" = of
-// everything.
+// TakeBackup writes a backup of everything that is new since the backup with the id after, or of everything if after
+// is "".
 type TakeBackup func(ctx context.Context, after string, out io.Writer) error
 
-// Backup writes a backup of the store in data, which no other process has open, into the
-// directory to. Each partition but the first gets a directory of its own there; see [BackupBy].
-// The callback gets each complete backup. The first partition is last, so that a namespace that
-// was moved out of it is in another backup already. Errors: [ErrUnusable].
+// Backup writes backups of the partitions of a store into the directory to. No other process may have the store open.
+// Each partition except the first gets a directory of its own there; see [BackupBy]. told is called with each complete
+// backup. The first partition is last, so that a namespace that was moved out of it is already in another backup.
+// Errors: [ErrUnusable].
 func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) error {
 	parts, err := data.parts(ctx)
 	if err != nil {
@@ -62,9 +63,9 @@ func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) 
 	return backupEach(numbers, nil, to, func(i int, into BackupTo) (BackupDone, error) { return backupPart(ctx, parts[i], into) }, told)
 }
 
-// BackupServed is Backup for the partitions of a store that is served, by their numbers: take
-// takes the backup of one. unserved are non-empty partitions that no sidecar serves. They are
-// skipped, which is an error after all others are done.
+// BackupServed is Backup for the partitions of a store that is served. take returns the function that takes the backup
+// of a partition. unserved are non-empty partitions that no sidecar serves. They are skipped, and the error says so
+// after all others are done.
 func BackupServed(ctx context.Context, parts, unserved []int32, take func(part int32) TakeBackup, to BackupTo, told func(BackupDone)) error {
 	err := backupEach(parts, unserved, to, func(i int, into BackupTo) (BackupDone, error) { return BackupBy(ctx, take(parts[i]), into) }, told)
 	if err == nil && len(unserved) > 0 {
@@ -73,11 +74,10 @@ func BackupServed(ctx context.Context, parts, unserved []int32, take func(part i
 	return err
 }
 
-// UnservedError names partitions that have rows, but no sidecar that serves one of their
-// namespaces.
+// UnservedError is the error for partitions that have rows, but no sidecar that serves one of their namespaces.
 type UnservedError struct{ Parts []int32 }
 
-// Error says what to do.
+// Error returns a text that says what to do.
 func (e *UnservedError) Error() string {
 	return fmt.Sprintf("the partitions %s are in no backup, since nobody serves their namespaces: give one of the sidecars --namespace with their names (table namespace), or stop all and take it with --store", listed(e.Parts))
 }
@@ -99,9 +99,9 @@ func backupEach(parts, others []int32, to BackupTo, backup func(i int, into Back
 	return err
 }
 
-// complete checks that there is a backup of the first partition, without which no restore is
-// possible, and no backup of a partition that this store does not have. Additional backups of
-// its own partitions are fine.
+// complete checks that the directory has a backup of the first partition, without which no restore is possible. It
+// also checks that the directory has no backup of a partition that this store does not have. More backups of the
+// store's own partitions are allowed.
 func complete(dir string, parts, others []int32) error {
 	if first := parts[0]; first != 0 {
 		return fmt.Errorf("%w: partition %d has something, and partition 0 has not: start a sidecar, which makes it", ErrUnusable, first)
@@ -123,7 +123,7 @@ func backupPart(ctx context.Context, data Data, to BackupTo) (done BackupDone, e
 	defer func() { err = errors.Join(err, s.Close()) }()
 	done, err = BackupBy(ctx, (&storeAdmin{store: s}).Backup, to)
 	if err == nil {
-		// Behind the rows: no row's key is missing.
+		// Copy the keys after the rows, so that the key of each row is in the copy.
 		done.RunKeys, err = s.CopyRunKeys(to.Dir)
 	}
 	if errors.Is(err, keyring.ErrForeign) {
@@ -132,10 +132,10 @@ func backupPart(ctx context.Context, data Data, to BackupTo) (done BackupDone, e
 	return done, err
 }
 
-// BackupBy writes a backup into a directory: everything if there is none yet or Full is
-// set, else what is new since the last. A file that is there is whole and synced: what
-// take wrote is proven before it has a name. One backup at a time is written into a
-// directory. Errors: [ErrUnusable], those of take.
+// BackupBy writes a backup into a directory: everything if the directory has no backup or Full is set, otherwise
+// what is new since the last backup. Files with the name of a backup are complete and synced, because a backup is
+// verified before it gets its name. Only one backup at a time may be written into a directory. Errors:
+// [ErrUnusable], those of take.
 func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDone, err error) {
 	recipients, err := recipientsOf(to.Recipients)
 	if err != nil {
@@ -174,8 +174,8 @@ func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDon
 	return done, err
 }
 
-// lastIn returns the newest backup of a directory and its number, "" = none. It removes the
-// remains of interrupted backups: the directory has only one writer.
+// lastIn returns the newest backup of a directory and its number. last is "" if there is none. It removes the
+// remains of interrupted backups, because the directory has only one writer.
 func lastIn(dir string) (number int, last string, err error) {
 	if err := dropBroken(dir); err != nil {
 		return 0, "", err
@@ -184,13 +184,13 @@ func lastIn(dir string) (number int, last string, err error) {
 	if err != nil || len(files) == 0 {
 		return 0, "", err
 	}
-	// It follows on that of the last file: earlier ones may have been removed.
+	// A new backup follows on the last file. Earlier files may have been removed.
 	last = files[len(files)-1]
 	number, _, err = numberOf(last)
 	return number, last, err
 }
 
-// proven reads what is written along: it has to be a whole backup that follows on another.
+// proven verifies a backup while write writes it: it must be complete and follow on the backup after.
 func proven(after string, out io.Writer, write func(out io.Writer) error) (h backup.Header, err error) {
 	read, along := io.Pipe()
 	found := make(chan error, 1)
@@ -205,13 +205,13 @@ func proven(after string, out io.Writer, write func(out io.Writer) error) (h bac
 	}()
 	if err := write(io.MultiWriter(out, along)); err != nil {
 		_ = along.CloseWithError(err)
-		<-found //nolint:errcheck // what is wrong with half of it is no news
+		<-found //nolint:errcheck // the error of an incomplete backup is expected
 		return h, err
 	}
 	return h, errors.Join(along.Close(), <-found)
 }
 
-// broken begins the names of backups that are being written.
+// broken begins the names of backups that are not complete yet.
 const broken = ".backup-"
 
 // dropBroken removes the remains of interrupted backups. The directory has only one writer.
@@ -225,7 +225,7 @@ func dropBroken(dir string) error {
 	return err
 }
 
-// backupsIn lists the backups of a directory in their order.
+// backupsIn lists the backup files of a directory in their order.
 func backupsIn(dir string) (files []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -240,8 +240,8 @@ func backupsIn(dir string) (files []string, err error) {
 	return files, err
 }
 
-// writeSynced makes a file in a directory that has its name, which write says, only when it
-// is whole and on disk.
+// writeSynced makes a file in a directory. The file gets the name that write returns only after it is complete and on
+// disk.
 func writeSynced(dir string, write func(out io.Writer) (name string, err error)) (path string, size int64, err error) {
 	f, err := os.CreateTemp(dir, broken+"*")
 	if err != nil {
@@ -255,25 +255,25 @@ func writeSynced(dir string, write func(out io.Writer) (name string, err error))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", 0, err
 	}
-	// A link, no rename: a file that came meanwhile is not replaced.
+	// Use a link instead of a rename, so that a file with that name is not replaced.
 	path = filepath.Join(dir, name)
 	return path, size, errors.Join(os.Link(f.Name(), path), datadir.SyncDir(dir))
 }
 
-// RestoreFrom is what a directory is made of.
+// RestoreFrom describes the backups from which a store is restored.
 type RestoreFrom struct {
-	// Dir has the backups; UpTo names the last to take, "" = the newest.
+	// Dir has the backups. UpTo is the name of the last one to use; "" means the newest.
 	Dir, UpTo string
-	// Identity is the file of the age identities that open encrypted ones.
+	// Identity is the file with the age identities that decrypt the backups.
 	Identity string
-	// RunKeys is the file of the keys of runs; "" = the copy beside the backups, if there is one.
+	// RunKeys is the file with the keys of runs; "" means the copy in Dir, if there is one.
 	RunKeys string
 }
 
-// Restore makes a store in data, a directory that must be empty or absent or a schema of a database
-// that has none, of the backups in a directory: of the last that has everything and all after it, or up to
-// one; those of several partitions only in a schema. Everything is proven before the directory has its
-// name, or anything is in the schema.
+// Restore makes a store from the backups in a directory. data is a directory that is empty or does not exist, or a
+// schema without a store in a database. It uses the last full backup and all that follow on it, or those up to UpTo.
+// Backups of several partitions can be restored only into a schema. Everything is verified before the directory gets
+// its name or the schema has any row.
 // Errors: [backup.ErrInvalid], [erasure.ErrNoRunKeys], [ErrUnusable], a *[PartsError], a *[CheckFault].
 func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckReport, used []string, err error) {
 	ids, err := identitiesOf(from.Identity)
@@ -298,7 +298,7 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	return report, used, err
 }
 
-// chainsIn are the backups to restore of each partition, the first one's first.
+// chainsIn returns the backups to restore of each partition, the first partition first.
 func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups, err error) {
 	others, err := partsIn(from.Dir)
 	if err != nil {
@@ -325,7 +325,7 @@ func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups
 	return chains, nil
 }
 
-// backups are some of a partition in their order, where they are, and what opens them.
+// backups are consecutive backups of one partition, with what is needed to read them.
 type backups struct {
 	part  int32
 	from  RestoreFrom
@@ -333,7 +333,7 @@ type backups struct {
 	ids   []age.Identity
 }
 
-// restore makes a directory of them.
+// restore makes a directory from the backups.
 func (c backups) restore(ctx context.Context, data Data) (report CheckReport, err error) {
 	if dsn.Is(data.Dir) {
 		return report, fmt.Errorf("%w: the URL of a database is no directory: give it as --store", ErrUnusable)
@@ -362,7 +362,7 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 	if err != nil {
 		return report, errors.Join(err, os.RemoveAll(data.Dir))
 	}
-	// Not os.Rename, which refuses an empty directory in the place: it is replaced at once.
+	// Do not use os.Rename, which refuses to replace an empty directory.
 	if err := syscall.Rename(data.Dir, final); err != nil {
 		err = &os.LinkError{Op: "rename", Old: data.Dir, New: final, Err: err}
 		return report, errors.Join(err, os.RemoveAll(data.Dir))
@@ -370,8 +370,8 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 	return report, datadir.SyncDir(filepath.Dir(final))
 }
 
-// emptyAt follows links to the target of a path. The target is absent, or an empty directory;
-// links and directory stay until a result replaces the directory.
+// emptyAt follows links to the target of a path, and checks that the target does not exist or is an empty directory.
+// Links and directory stay until the result replaces the directory.
 func emptyAt(path string) (final string, err error) {
 	final = filepath.Clean(path)
 	at, err := filepath.EvalSymlinks(final)
@@ -390,7 +390,7 @@ func emptyAt(path string) (final string, err error) {
 	return final, nil
 }
 
-// placeKeys copies the keys of runs to where a store is made.
+// placeKeys copies the keys of runs into the directory of a new store.
 func placeKeys(from, runKeys, to string) error {
 	if err := datadir.MakeDir(to); err != nil {
 		return err
@@ -406,7 +406,7 @@ func placeKeys(from, runKeys, to string) error {
 	return err
 }
 
-// chainIn are the files to restore, each proven, in an order that was tested.
+// chainIn returns the files to restore, in order. Each file was verified.
 func chainIn(dir, upTo string, ids []age.Identity) (chain []string, err error) {
 	files, err := backupsIn(dir)
 	if err != nil {

@@ -139,7 +139,7 @@ func openBackup(path string, ids []age.Identity) (*backupFile, error) {
 	}
 	out := &backupFile{Reader: file, file: file}
 	if _, id, err := numberOf(path); err != nil || id == "" {
-		return out, nil //nolint:nilerr // A plain one may have any name.
+		return out, nil //nolint:nilerr // A backup that is not encrypted may have any name.
 	}
 	if len(ids) == 0 {
 		return nil, errors.Join(fmt.Errorf("%w: %s is encrypted: --identity names the file of the key", ErrUnusable, path), file.Close())

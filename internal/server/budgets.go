@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// readBudgets reads the operator's accounts over runs.
+// readBudgets reads the operator's accounts.
 func readBudgets(c config.Config) (*budget.Table, error) {
 	if c.Budgets == "" {
 		return budget.NewTable(nil)
@@ -37,7 +37,7 @@ func readBudgets(c config.Config) (*budget.Table, error) {
 	return table, err
 }
 
-// limitOf is a limit in micro-dollars, -1 for what is none.
+// limitOf converts a limit in US dollars to micro-dollars. A negative limit means none and becomes -1.
 func limitOf(usd float64) int64 {
 	if usd >= 0 {
 		return machine.MicroUSD(usd)
@@ -45,7 +45,7 @@ func limitOf(usd float64) int64 {
 	return -1
 }
 
-// reckon configures the prices of models and the budgets of runs.
+// reckon configures the prices of models and the accounts of runs.
 func (t *partition) reckon(conf *services.Config) error {
 	var rows []machine.AccountRow
 	err := t.store.View(func(txn *layout.Txn) (err error) {

@@ -17,42 +17,40 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// checkedPackBytes limits the packs that a check compiles. It does not depend on the limit at
-// their registration.
+// checkedPackBytes limits the packs that a check compiles. The limit at their registration may be another one.
 const checkedPackBytes = 64 << 20
 
-// CheckReport counts what a check has proven to be in order.
+// CheckReport counts the items that a check has verified.
 type CheckReport = check.Report
 
-// CheckFault is the first thing that a check found wrong.
+// CheckFault is the first fault that a check found.
 type CheckFault = check.Fault
 
-// Data is a store that no sidecar has open: in a directory, or in a database.
+// Data is the location of a store that no sidecar has open: a directory or a database.
 type Data struct {
 	Dir string
-	// KeyFile is the file with the directory's encryption key, "" = it is not encrypted.
+	// KeyFile is the file with the directory's encryption key; "" means that it is not encrypted.
 	KeyFile string
-	// Database has the store where Dir is empty.
+	// Database is the location if Dir is empty.
 	Database Database
 }
 
-// Given: it says where the store is.
+// Given reports whether a location is set.
 func (d Data) Given() bool { return d.Dir != "" || !d.Database.URL.IsZero() }
 
-// unmarked is the interval of watermarks for commands that only read a store, so that they
-// store none.
+// unmarked is the interval of watermarks for commands that only read a store. It is so long that they write none.
 const unmarked = 24 * time.Hour
 
-// holds: there is a store.
+// holds reports whether there is a store.
 func (d Data) holds() (bool, error) {
 	if d.Dir == "" {
-		// Its engine says so.
+		// The engine of the database reports a missing store.
 		return true, nil
 	}
 	return datadir.Holds(d.Dir)
 }
 
-// Where names it.
+// Where returns the location as text for messages.
 func (d Data) Where() string {
 	if d.Dir != "" {
 		return d.Dir
@@ -60,7 +58,7 @@ func (d Data) Where() string {
 	return d.Database.String()
 }
 
-// options of its store. Errors: those of [secretfile.ReadKey], as [ErrUnusable].
+// options returns the options to open the store. Errors: those of [secretfile.ReadKey], as [ErrUnusable].
 func (d Data) options() (store.Options, error) {
 	if d.Dir == "" {
 		return d.Database.options()
@@ -75,7 +73,7 @@ func (d Data) options() (store.Options, error) {
 	return store.Options{Dir: d.Dir, EncryptionKey: key, MarkInterval: unmarked}, err
 }
 
-// readKey reads the file of an encryption key; nil for none.
+// readKey reads a file with an encryption key. It returns nil for "".
 func readKey(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -83,14 +81,13 @@ func readKey(path string) ([]byte, error) {
 	return secretfile.ReadKey(path)
 }
 
-// ErrUnusable marks errors of a store that could not be looked at: it does not exist, is in
-// use, was written by a newer version, is encrypted under another key, or its database cannot
-// be reached.
+// ErrUnusable is wrapped by the errors of a store that could not be opened: it does not exist, is in use, was written
+// by a newer version, is encrypted with another key, or its database cannot be reached.
 var ErrUnusable = errors.New("the store cannot be used")
 
-// Check opens a store and proves every invariant of it, partition by partition, and adds up
-// their counts. Errors: [ErrUnusable], or a *[CheckFault], in a partition as a *[PartError]. No
-// other process may have the store open.
+// Check opens a store and verifies every invariant, partition by partition. It returns the sums of their counts.
+// Errors: [ErrUnusable], or a *[CheckFault], in a partition as a *[PartError]. No other process may have the store
+// open.
 func Check(ctx context.Context, data Data) (report CheckReport, err error) {
 	err = data.each(ctx, func(part Data) error {
 		one, err := checkPart(ctx, part)
@@ -112,11 +109,11 @@ func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
 	return s.Check(ctx, graphsOf(ctx, s))
 }
 
-// CheckRepair says what a repair has done.
+// CheckRepair is the result of a repair.
 type CheckRepair = check.Repair
 
-// Repair rebuilds every row of a store that differs from its entries, partition by partition.
-// The callback gets the result of each. Errors are those of [Check].
+// Repair rebuilds every row of a store that differs from its entries, partition by partition. told is called with the
+// result of each. Errors: those of [Check].
 func Repair(ctx context.Context, data Data, told func(part int32, done CheckRepair)) error {
 	return data.each(ctx, func(part Data) error {
 		done, err := repairPart(ctx, part)
@@ -139,11 +136,11 @@ func repairPart(ctx context.Context, data Data) (done CheckRepair, err error) {
 	return s.Repair(ctx, graphsOf(ctx, s))
 }
 
-// Migration says what became of a directory of an older format.
+// Migration is the result of the migration of a directory.
 type Migration = store.Migration
 
-// Migrate brings the store in a directory to this program's format, in the directory to,
-// "" = in its place; see [store.Migrate]. Errors: [ErrUnusable].
+// Migrate migrates the store in a directory to the format of this program. The result is in the directory to, or
+// replaces the store if to is ""; see [store.Migrate]. Errors: [ErrUnusable].
 func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
 	if dsn.Is(data.Dir) {
 		return Migration{}, fmt.Errorf("%w: the tables of a database are migrated by the sidecar that serves them; 'pawl migrate --from DIR --to URL' moves a store into one", ErrUnusable)
@@ -159,11 +156,11 @@ func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
 	return done, err
 }
 
-// Compaction says what became of a directory.
+// Compaction is the result of the compaction of a directory.
 type Compaction = store.Compaction
 
-// Compact writes the store in a directory anew without what was superseded and removed, in
-// its place or into the directory to; see [store.Compact]. Errors: [ErrUnusable].
+// Compact rewrites the store in a directory without replaced and removed data. The result is in the directory to, or
+// replaces the store if to is ""; see [store.Compact]. Errors: [ErrUnusable].
 func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
 	if dsn.Is(data.Dir) {
 		return Compaction{}, fmt.Errorf("%w: a database is not compacted by Pawl: its autovacuum makes room for new rows, VACUUM FULL gives it back to the disk", ErrUnusable)
@@ -179,7 +176,7 @@ func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
 	return done, err
 }
 
-// graphsOf finds the graphs of a store's runs in its packs.
+// graphsOf returns a function that finds the graphs of a store's runs in its packs.
 func graphsOf(ctx context.Context, s *store.Store) check.Graphs {
 	g := newGraphs(s)
 	return func(digest, entry, agent string, override bool) (*machine.Graph, error) {
@@ -204,7 +201,7 @@ func openExisting(data Data, repair bool) (*store.Store, error) {
 	return s, err
 }
 
-// unusable: the directory is not the caller's to look at.
+// unusable reports whether the error means that the store could not be opened, not that it is faulty.
 func unusable(err error) bool {
 	_, otherKey := errors.AsType[*datadir.KeyError](err)
 	_, noDatabase := errors.AsType[*DatabaseError](err)
@@ -216,7 +213,7 @@ type graphKey struct {
 	entry  pack.Entry
 }
 
-// graphs compiles the packs of a store for the entries of its runs, once each.
+// graphs compiles the packs of a store, each entry once.
 type graphs struct {
 	store    *store.Store
 	packs    map[string]*pack.Pack

@@ -38,19 +38,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// The router and the database count the same partitions; else this does not compile.
+// This line does not compile if the router and the database have different numbers of partitions.
 var _ [0]struct{} = [pg.Partitions - router.Partitions]struct{}{}
 
-// clusterMember makes a sidecar a node of a cluster on one database: it owns some partitions of
-// the store, stands by for the others, and takes every call in both cases.
+// clusterMember makes a sidecar a node of a cluster that shares one database. The node owns some partitions of the
+// store, may take over the others, and accepts calls for all of them.
 type clusterMember struct {
 	where Database
 	url   dsn.URL
-	// renewedEpochs are the epochs under which this one has partitions.
+	// renewedEpochs are the epochs under which this node owns partitions.
 	renewedEpochs members.Epochs
 	pool          *pg.Pool
 	rows          *members.Membership
-	// parts says in which partition each namespace is that is served.
+	// parts has the partition of each served namespace.
 	parts  map[string]int32
 	spaces validate.Namespaces
 
@@ -61,18 +61,18 @@ type clusterMember struct {
 	port    *transport.Server
 	node    *membership.Node
 	counts  *telemetry.Nodes
-	// quotas bound what callers of this sidecar may ask of it.
+	// quotas limit the calls of callers to this sidecar.
 	quotas *quota.Limits
 
 	halt  context.CancelFunc
 	loops sync.WaitGroup
 	ended chan error
-	// offered: the store has the packs of the configuration.
+	// offered means that the packs of the configuration are registered in the store.
 	offered atomic.Bool
 }
 
-// share connects to the database, places each namespace in a partition, and builds the parts of
-// the cluster. It does not serve and notifies no node yet.
+// share connects to the database, assigns each namespace a partition, and builds the parts of the cluster. It does not
+// serve and notifies no node yet.
 func (a *app) share(ctx context.Context) (err error) {
 	c := a.opts.config
 	s := &clusterMember{where: databaseOf(c), slots: router.NewSlots(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 1)}
@@ -103,14 +103,15 @@ func (a *app) share(ctx context.Context) (err error) {
 	return a.join(s)
 }
 
-// How long a start waits for a database that takes no commit, as while its standby is away; the lease of nodes.
+// placementTimeout is how long a start waits for a database that accepts no commit, for example while its standby is
+// unavailable. placementRetryDelay is the pause between two tries. lease is the lease of nodes and partitions.
 const (
 	placementTimeout    = time.Minute
 	placementRetryDelay = time.Second
 	lease               = 3 * time.Second
 )
 
-// place has each namespace in a partition.
+// place assigns each namespace a partition.
 func (s *clusterMember) place(ctx context.Context, names []string, log *slog.Logger) error {
 	for began := time.Now(); ; {
 		parts, err := s.rows.Place(ctx, names, layout.NamespaceKey)
@@ -130,7 +131,7 @@ func (s *clusterMember) place(ctx context.Context, names []string, log *slog.Log
 	}
 }
 
-// warnOfLimits tells which limits of calls are no more exact in so many partitions.
+// warnOfLimits logs the limits of calls that are not exact if the store has several partitions.
 func (a *app) warnOfLimits(parts int) {
 	for _, limit := range a.files.Load().limits.Limits {
 		if parts > 1 && !strings.Contains(limit.Source, "namespace") {
@@ -139,16 +140,16 @@ func (a *app) warnOfLimits(parts int) {
 	}
 }
 
-// partOf is the partition of a namespace that is served.
+// partOf returns the partition of a served namespace.
 func (s *clusterMember) partOf(namespace string) int32 { return s.parts[namespace] }
 
-// served refuses a namespace that is not, and names those that its caller may ask for.
+// served returns an error for a namespace that is not served. The error names those that the caller may use.
 func (s *clusterMember) served(ctx context.Context, namespace string) error {
 	_, err := s.spaces.Within(namespace, auth.CallerOf(ctx).Namespaces)
 	return err
 }
 
-// partitions are those of the namespaces that are served.
+// partitions returns the partitions of the served namespaces.
 func (s *clusterMember) partitions() (all []router.Partition) {
 	names := map[int32][]string{}
 	for name, part := range s.parts {
@@ -160,7 +161,7 @@ func (s *clusterMember) partitions() (all []router.Partition) {
 	return all
 }
 
-// mask has the bits of the partitions that this sidecar takes.
+// mask returns the bits of the partitions that this sidecar may own.
 func (s *clusterMember) mask() (mask uint64) {
 	for _, part := range s.parts {
 		mask |= 1 << part
@@ -168,18 +169,18 @@ func (s *clusterMember) mask() (mask uint64) {
 	return mask
 }
 
-// leastHeld is how much of states and records a partition may hold in memory in any case.
+// leastHeld is the memory for states and records that each partition may use at least, in bytes.
 const leastHeld = 8 << 20
 
-// partitionOptions are the options of a partition: its namespaces, and the packs if the default one is among
-// them, in which they are registered.
+// partitionOptions returns the options of a partition: its namespaces, and the packs of the configuration if the
+// partition has the default namespace, in which they are registered.
 func (s *clusterMember) partitionOptions(opts options, part int32) options {
 	opts.serves = func(namespace string) bool { return s.partOf(namespace) == part }
 	opts.config.Namespaces = slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return !opts.serves(name) })
 	if !opts.serves(runtime.DefaultNamespace) {
 		opts.config.Packs = nil
 	}
-	// All may be this sidecar's.
+	// This sidecar may own all partitions at once, so they share the memory.
 	for _, bytes := range []*config.Bytes{&opts.config.Limits.CacheBytes, &opts.config.Limits.WatchBytes} {
 		*bytes = max(*bytes/config.Bytes(len(s.partitions())), min(*bytes, leastHeld))
 	}
@@ -187,10 +188,10 @@ func (s *clusterMember) partitionOptions(opts options, part int32) options {
 	return opts
 }
 
-// handoverTimeout bounds how long the next owner waits for calls that are inside.
+// handoverTimeout limits how long the next owner waits for the running calls of a partition.
 const handoverTimeout = 10 * time.Second
 
-// join builds the router of calls to the owners.
+// join builds the router of calls to the owners of the partitions.
 func (a *app) join(s *clusterMember) error {
 	identity, err := transport.NewIdentity()
 	if err != nil {
@@ -220,8 +221,8 @@ func (a *app) join(s *clusterMember) error {
 	return nil
 }
 
-// spacesOf returns the namespaces of a sidecar that may have no store open. Their numbers have
-// no meaning outside a store.
+// spacesOf returns the namespaces of a sidecar that may have no open store. Their numbers have no meaning outside a
+// store.
 func spacesOf(c config.Config) validate.Namespaces {
 	spaces := validate.Namespaces{}
 	for i, name := range c.Namespaces {
@@ -230,8 +231,8 @@ func spacesOf(c config.Config) validate.Namespaces {
 	return spaces.WithDefault()
 }
 
-// refuses says what would keep this sidecar from having the store, and is better known before
-// it has to.
+// refuses returns faults of the configuration that would keep this sidecar from opening a partition. It is called at
+// the start, so that the faults are known before the sidecar has to take over a partition.
 func (a *app) refuses() error {
 	opts := a.opts
 	opts.serves = func(string) bool { return false } // another one may write archives now
@@ -243,7 +244,7 @@ func (a *app) refuses() error {
 	return err
 }
 
-// deferredNode is the node, which is made after the port that it names.
+// deferredNode stands for the node, which is made after the port that the node names.
 type deferredNode struct {
 	node atomic.Pointer[membership.Node]
 	made chan struct{}
@@ -254,7 +255,7 @@ func (l *deferredNode) set(n *membership.Node) {
 	close(l.made)
 }
 
-// Owner implements [router.Directory], as the next four do.
+// Owner implements [router.Directory]. Before there is a node, no partition has an owner.
 func (l *deferredNode) Owner(part int32) (router.Peer, bool) {
 	if n := l.node.Load(); n != nil {
 		return n.Owner(part)
@@ -262,7 +263,7 @@ func (l *deferredNode) Owner(part int32) (router.Peer, bool) {
 	return router.Peer{}, false
 }
 
-// Owners are none before there is a node.
+// Owners implements [router.Directory]. Before there is a node, it returns none.
 func (l *deferredNode) Owners() ([]router.Peer, bool) {
 	if n := l.node.Load(); n != nil {
 		return n.Owners()
@@ -270,7 +271,7 @@ func (l *deferredNode) Owners() ([]router.Peer, bool) {
 	return nil, false
 }
 
-// Changed is closed when there is a node, too.
+// Changed implements [router.Directory]. The channel is also closed when the node is made.
 func (l *deferredNode) Changed() <-chan struct{} {
 	if n := l.node.Load(); n != nil {
 		return n.Changed()
@@ -278,14 +279,14 @@ func (l *deferredNode) Changed() <-chan struct{} {
 	return l.made
 }
 
-// Refresh is empty before there is a node.
+// Refresh implements [router.Directory]. Before there is a node, it does nothing.
 func (l *deferredNode) Refresh() {
 	if n := l.node.Load(); n != nil {
 		n.Refresh()
 	}
 }
 
-// NonEmpty are none before there is a node.
+// NonEmpty implements [router.Directory]. Before there is a node, it returns none.
 func (l *deferredNode) NonEmpty() []int32 {
 	if n := l.node.Load(); n != nil {
 		return n.NonEmpty()
@@ -299,7 +300,7 @@ func (l *deferredNode) Known(key [32]byte) bool {
 	return n != nil && n.Known(key)
 }
 
-// nodeRegistry are the rows of the database as the node has them.
+// nodeRegistry adapts the rows of the database for the node.
 type nodeRegistry struct {
 	*members.Membership
 	// checkPlacement returns an error if the namespaces were split. It is called when more than
@@ -335,8 +336,8 @@ func (r *nodeRegistry) Deregister(ctx context.Context, me membership.Member) err
 	return r.Membership.Deregister(ctx, members.Node(me))
 }
 
-// storage is a partition as it is opened when it is this sidecar's to take: after the database was
-// looked at again, which may be another server by then.
+// storage returns the options to open a partition. At each takeover the database is checked again, because it may be
+// on another server then.
 func (s *clusterMember) storage(c config.Config, part int32, log *slog.Logger) store.Options {
 	return store.Options{Dir: s.where.part(part).String(), Logger: log, Engine: func(o store.Options) (engine.Engine, error) {
 		if err := s.where.judged(context.Background(), s.url, wantedOf(c), log); err != nil {
@@ -382,7 +383,7 @@ func (s *clusterMember) fail(err error) {
 	}
 }
 
-// start looks after the partitions together with the others, until stop.
+// start runs the node until stop.
 func (s *clusterMember) start(server *grpcapi.Server) {
 	var ctx context.Context
 	ctx, s.halt = context.WithCancel(context.Background())
@@ -391,8 +392,8 @@ func (s *clusterMember) start(server *grpcapi.Server) {
 	s.loops.Go(func() { s.report(ctx, server) })
 }
 
-// report says whether calls are answered, wherever that is: those of one partition are enough, since a
-// sidecar that a balancer passes over answers none.
+// report sets whether the server is ready: whether calls are answered, here or at other nodes. One partition is enough,
+// since a balancer sends no calls to a sidecar that is not ready.
 func (s *clusterMember) report(ctx context.Context, server *grpcapi.Server) {
 	for {
 		moved, came := s.node.Changed(), s.slots.Changed()
@@ -408,12 +409,12 @@ func (s *clusterMember) report(ctx context.Context, server *grpcapi.Server) {
 	}
 }
 
-// drain hands over what it has; calls go on to the next owners.
+// drain hands over the partitions of this node. Calls are forwarded to the next owners.
 func (s *clusterMember) drain(ctx context.Context) error {
 	return wrap("the store's place", s.node.Drain(ctx))
 }
 
-// stop ends what leave has left.
+// stop closes the node and its partitions that drain has left.
 func (s *clusterMember) stop(ctx context.Context) error {
 	if s.halt != nil {
 		s.halt()
@@ -437,7 +438,7 @@ func (s *clusterMember) stop(ctx context.Context) error {
 
 var errFaulty = errors.New("has errors")
 
-// offerPacks registers files in order wherever the store is, and returns their names.
+// offerPacks registers pack files in order at the owner of the partition, and returns the names of the packs.
 func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) {
 	ctx = auth.WithCaller(ctx, &auth.Caller{Principal: runtime.Principal{Subject: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}})
 	names := make([]string, 0, len(paths))
@@ -462,11 +463,11 @@ func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) 
 	return names, nil
 }
 
-// markTurnReady is the pause between two tries to register a pack.
+// packRetryDelay is the pause between two tries to register a pack.
 const packRetryDelay = 200 * time.Millisecond
 
-// offerPack registers a pack. It waits while no node can commit, so that a sidecar that starts
-// then serves as soon as a running one.
+// offerPack registers a pack. It waits while no node can commit, so that a starting sidecar does not fail if a running
+// one would wait too.
 func (a *app) offerPack(ctx context.Context, content []byte) error {
 	for said := ""; ; {
 		_, err := a.cluster.router.Unary(ctx, &pawlv1.RegisterPackRequest{Content: content}, &grpc.UnaryServerInfo{FullMethod: pawlv1.PackService_RegisterPack_FullMethodName}, nil)

@@ -21,22 +21,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pgengine"
 )
 
-// Database is a store in a PostgreSQL database.
+// Database is the location of a store in a PostgreSQL database.
 type Database struct {
 	URL dsn.URL
-	// PasswordFile has the password; "" = it is in the URL or in libpq's environment.
+	// PasswordFile has the password. If it is "", the password is in the URL or in libpq's environment.
 	PasswordFile string
-	// Schema has the tables.
+	// Schema is the schema of the tables.
 	Schema string
-	// Part is the partition that is meant. Only: no other one is.
+	// Part is the number of a partition. Only means that no other partition is meant.
 	Part int32
 	Only bool
 }
 
-// DatabaseError is why a database cannot be used.
+// DatabaseError is the reason why a database cannot be used.
 type DatabaseError = preflight.Error
 
-// String names it, without its password.
+// String returns the location without the password.
 func (d Database) String() string {
 	name := d.URL.String()
 	if !d.URL.IsZero() && d.Schema != config.Default().StoreSchema {
@@ -48,14 +48,13 @@ func (d Database) String() string {
 	return name
 }
 
-// part is another partition of it.
+// part returns the location of another partition of the same store.
 func (d Database) part(part int32) Database {
 	d.Part = part
 	return d
 }
 
-// reachable is the address with its password. Errors: those of [secretfile.Read]; of
-// settings.
+// reachable returns the URL with the password. Errors: those of [secretfile.Read], and faults of the settings.
 func (d Database) reachable() (dsn.URL, error) {
 	if fault := d.URL.Fault(); fault != "" {
 		return d.URL, fmt.Errorf("--store %s", fault)
@@ -77,7 +76,7 @@ func (d Database) reachable() (dsn.URL, error) {
 	return d.URL.WithPassword(line), nil
 }
 
-// options of a store that is looked at. Errors as [ErrUnusable].
+// options returns the options to open a store for a command. Its errors wrap [ErrUnusable].
 func (d Database) options() (store.Options, error) {
 	url, err := d.reachable()
 	if err != nil {
@@ -86,14 +85,14 @@ func (d Database) options() (store.Options, error) {
 	return store.Options{Dir: d.String(), Engine: d.engine(url, preflight.Wanted{}, addressOf(config.Config{})), MarkInterval: unmarked}, nil
 }
 
-// standaloneStore is a store that one sidecar serves by itself.
+// standaloneStore is a store in a database that a single sidecar serves.
 type standaloneStore struct {
 	where Database
-	// opened is nil before it is.
+	// opened is nil until the store is open.
 	opened *pgengine.Database
 }
 
-// served are the options of a store that this sidecar serves alone.
+// served returns the options of a store that only this sidecar serves.
 func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *standaloneStore, error) {
 	url, err := d.secured(c, log)
 	if err != nil {
@@ -111,9 +110,9 @@ func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *sta
 	}}, a, nil
 }
 
-// checkUnpartitioned refuses a store that has other partitions. It is called when the store is
-// open, and again when the namespaces have their numbers: from then on other sidecars place
-// them where this store has them. With nil there is no check.
+// checkUnpartitioned returns an error if the store has other partitions. It is called when the store is open, and
+// again when the namespaces have their numbers: from then on other sidecars place them where this store has them.
+// For nil it does nothing.
 func (a *standaloneStore) checkUnpartitioned(ctx context.Context) error {
 	if a == nil {
 		return nil
@@ -129,12 +128,12 @@ func (a *standaloneStore) checkUnpartitioned(ctx context.Context) error {
 	return nil
 }
 
-// wantedOf is what a configuration wants of a database that it serves.
+// wantedOf returns the requirements of a configuration for a database that it serves.
 func wantedOf(c config.Config) preflight.Wanted {
 	return preflight.Wanted{Served: true, Lossy: c.AcceptLossOnFailover, Sync: c.RequireSync}
 }
 
-// secured is the address with its password; it warns of what a configuration leaves open.
+// secured returns the URL with the password. It logs warnings about an insecure configuration.
 func (d Database) secured(c config.Config, log *slog.Logger) (dsn.URL, error) {
 	url, err := d.reachable()
 	if err != nil {
@@ -149,7 +148,7 @@ func (d Database) secured(c config.Config, log *slog.Logger) (dsn.URL, error) {
 	return url, nil
 }
 
-// databaseOf is that of a configuration.
+// databaseOf returns the database of a configuration.
 func databaseOf(c config.Config) Database {
 	return Database{URL: c.Store, PasswordFile: c.StorePasswordFile, Schema: c.StoreSchema}
 }
@@ -167,7 +166,7 @@ func addressOf(c config.Config) string {
 	return fmt.Sprintf("%s (port %s, process %d)", host, port, os.Getpid())
 }
 
-// engine opens the database for a store.
+// engine returns a function that opens the database for a store.
 func (d Database) engine(url dsn.URL, want preflight.Wanted, address string) func(store.Options) (engine.Engine, error) {
 	return func(o store.Options) (engine.Engine, error) {
 		e, err := d.open(context.Background(), url, want, address, o.Logger)
@@ -178,7 +177,7 @@ func (d Database) engine(url dsn.URL, want preflight.Wanted, address string) fun
 	}
 }
 
-// open opens the database after it was looked at. Its errors are *[DatabaseError].
+// open checks and opens the database. Its errors are *[DatabaseError].
 func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Wanted, address string, log *slog.Logger) (*pgengine.Database, error) {
 	if err := d.judged(ctx, url, want, log); err != nil {
 		return nil, err
@@ -195,7 +194,7 @@ func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Wanted, 
 	return e, nil
 }
 
-// judged looks whether the database keeps what it acknowledges. Its errors are *[DatabaseError].
+// judged checks whether the database keeps committed data. Its errors are *[DatabaseError].
 func (d Database) judged(ctx context.Context, url dsn.URL, want preflight.Wanted, log *slog.Logger) error {
 	where := d.URL.String()
 	server, err := preflight.Look(ctx, url.Secret(), where, d.Schema)
@@ -212,7 +211,7 @@ func (d Database) judged(ctx context.Context, url dsn.URL, want preflight.Wanted
 	return nil
 }
 
-// userError gives an error of an engine the reason that a user acts upon.
+// userError converts an error of the engine to one whose reason tells the operator what to do.
 func (d Database) userError(err error) error {
 	where := d.URL.String()
 	if held, ok := errors.AsType[*fencing.HeldError](err); ok {

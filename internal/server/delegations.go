@@ -24,7 +24,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// localBuffer is the size of the pipe to the members of this sidecar's packs.
+// localBuffer is the size of the in-process connection to the members of this sidecar's packs, in bytes.
 const localBuffer = 256 << 10
 
 // delegations connects runs to the agents of their delegations: other sidecars over A2A, and
@@ -62,27 +62,27 @@ func newDelegations(opts options, remotes map[string]client.Remote, rooms *servi
 	return d, nil
 }
 
-// run serves the members until the outbox has ended, which ctx ends.
+// run serves the members until the outbox has ended. ctx ends the outbox.
 func (d *delegations) run(ctx context.Context, box *delivery.Outbox) error {
 	go func() { d.served <- d.local.Serve(d.pipe) }()
 	err := box.Run(ctx)
 	d.local.Stop()
 	served := <-d.served
 	if errors.Is(served, grpc.ErrServerStopped) {
-		// Stopped before it had begun.
+		// The server was stopped before it had begun.
 		served = nil
 	}
 	return errors.Join(err, served, d.conn.Close())
 }
 
-// directory gives the outbox agents of package a2a.
+// directory adapts the agents of package client for the outbox.
 type directory struct {
 	agents *client.Directory
-	// name is that of a namespace's number.
+	// name returns the name of a namespace by its number.
 	name func(uint32) string
 }
 
-// Peer finds the way to an agent. Members of a run's pack are those of its own namespace.
+// Peer returns the connection to an agent. The members of a run's pack are in the run's own namespace.
 func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.Peer, string, error) {
 	found, card, err := d.agents.Peer(ctx, del, spaceOf(d.name(del.Row.Namespace)))
 	if err != nil {
@@ -91,8 +91,8 @@ func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.
 	return found, card, nil
 }
 
-// local reports whether an agent is a member of its run's own pack, and not configured at
-// another address. While A2A is off no delegation is sent, and only the configuration counts.
+// local reports whether an agent is a member of its run's own pack, without another configured address. While A2A is
+// off no delegation is sent, and only the configuration counts.
 func (t *partition) local(namespace uint32, pack, agent string) bool {
 	space := spaceOf(t.runtime.NamespaceName(namespace))
 	if t.sends == nil {
@@ -101,7 +101,7 @@ func (t *partition) local(namespace uint32, pack, agent string) bool {
 	return t.sends.directory.agents.Local(space, pack, agent)
 }
 
-// spaceOf is a namespace in the names of agents.
+// spaceOf returns the namespace as it occurs in the names of agents: "" for the default one.
 func spaceOf(name string) string {
 	if name == runtime.DefaultNamespace {
 		return ""
@@ -159,10 +159,10 @@ func (inProcessHost) Admit(*http.Request, string) (context.Context, error) {
 	return nil, errors.New("there is no HTTP within a sidecar")
 }
 
-// Completed: what the sidecar does itself is in the journal alone.
+// Completed does nothing: actions of the sidecar itself are in the journal and not in the audit log.
 func (inProcessHost) Completed(context.Context, string, any, error) {}
 
-// CheckNamespace: what runs of a namespace delegate is of that namespace, and they are bounded.
+// CheckNamespace permits every request: a run delegates only in its own namespace, and delegations are limited.
 func (inProcessHost) CheckNamespace(context.Context, string, any) error { return nil }
 
 func (inProcessHost) AcquireWaitSlot(ctx context.Context, _, _ string) (context.Context, func(), error) {

@@ -12,8 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// newOutbox makes what sends. sends is nil while A2A is off: delegations and pushes
-// then wait.
+// newOutbox returns the outbox of a partition. sends is nil while A2A is off: delegations and pushes then wait.
 func newOutbox(opts options, rooms *services.Runtime, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*delivery.Outbox, error) {
 	conf := delivery.Config{
 		Delegations: rooms.Delegations, Subscriptions: rooms.Subscriptions, Log: opts.log, Counts: deliveryCounts{counts}, Post: delivery.NewHTTPPoster(opts.config.PushPrefixes()),
@@ -26,7 +25,7 @@ func newOutbox(opts options, rooms *services.Runtime, sends *delegations, record
 	return delivery.New(conf)
 }
 
-// deliveryCounts counts deliveries in the metrics, which are nil while they are off.
+// deliveryCounts counts deliveries in the metrics. The metrics are nil while they are off.
 type deliveryCounts struct{ metrics *telemetry.Metrics }
 
 func (c deliveryCounts) Delivery(kind machine.SubscriptionKind, became delivery.Became) {
@@ -37,7 +36,7 @@ func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing deliv
 	c.metrics.DeliveryFault(kind, string(doing))
 }
 
-// send sends until ctx ends.
+// send runs the outbox, and the service for delegations, until ctx ends.
 func (t *partition) send(ctx context.Context) error {
 	if t.sends == nil {
 		return t.box.Run(ctx)
@@ -45,12 +44,12 @@ func (t *partition) send(ctx context.Context) error {
 	return t.sends.run(ctx, t.box)
 }
 
-// pushes keeps push configurations and has them served.
+// pushes returns the push configurations of A2A, which the outbox delivers.
 func pushes(rooms *services.Runtime, box *delivery.Outbox) *a2a.Pushes {
 	return &a2a.Pushes{Engine: rooms.Subscriptions, Serve: box.Serve, Stop: box.Stop}
 }
 
-// pushFeed gives the outbox the events of package a2a.
+// pushFeed returns the events of tasks for the outbox.
 type pushFeed struct {
 	service *a2a.Service
 	rights  *recordFeed
@@ -70,8 +69,8 @@ func (f pushFeed) May(sub *machine.Subscription) error {
 	return f.rights.services.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead|runtime.ScopeRunsWrite)
 }
 
-// recordFeed gives the outbox the records of webhooks. The services are made after the
-// outbox, and before that runs.
+// recordFeed returns the records of webhooks for the outbox. services is set after the outbox was made and before it
+// runs.
 type recordFeed struct{ services *grpcapi.Services }
 
 func (f *recordFeed) Open(ctx context.Context, sub *machine.Subscription) (delivery.Events, error) {

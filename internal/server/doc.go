@@ -1,8 +1,7 @@
-// Package server builds the sidecar out of its parts, by hand, and closes them in the order in
-// which they depend on each other.
+// Package server builds the sidecar from its parts, without a framework, and closes them in the order in which they
+// depend on each other.
 //
-// It owns how the parts are put together: no other package makes a store, an engine and an edge, and what the
-// engine tells others (published, effects) is wired here.
-// Invariant: what was opened is closed once, edges first and the store last, also when a start
-// fails.
+// It owns the wiring: no other package puts a store, an engine and a server together, and the observers of the engine's
+// commits are connected here.
+// Invariant: every opened part is closed once, the servers first and the store last, also if a start fails.
 package server

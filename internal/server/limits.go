@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// readLimits reads how many calls of models and tools there may be.
+// readLimits reads the operator's limits for calls of models and tools.
 func readLimits(c config.Config) (*ratelimit.Table, error) {
 	table := &ratelimit.Table{}
 	if c.CallLimits == "" {

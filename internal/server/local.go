@@ -20,21 +20,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// localDrain bounds the end of a local sidecar.
+// localDrain limits the time to stop a local sidecar.
 const localDrain = 10 * time.Second
 
-// Local is a whole sidecar inside this process, on a temporary store, that only
-// this process can reach. It takes the same way as any other: gRPC, engine,
-// synced commits.
+// Local is a complete sidecar inside this process, on a temporary store. Only this process can reach it. It works like
+// any other: gRPC, engine, synced commits.
 type Local struct {
-	// Conn reaches it with every scope.
+	// Conn is a connection with every scope.
 	Conn *grpc.ClientConn
 	app  *app
 	dir  string
 }
 
-// StartLocal starts one. The configuration's addresses, data directory and
-// tokens are replaced; clock nil is the system's. The caller closes it.
+// StartLocal starts a local sidecar. It replaces the configuration's addresses, data directory and tokens. If clock is
+// nil, it uses the system's. The caller must close it.
 func StartLocal(c config.Config, clock runtime.Clock) (*Local, error) {
 	if clock == nil {
 		clock = services.SystemClock{}

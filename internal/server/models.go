@@ -18,8 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// readModels reads the endpoints of models and their keys. It reports all faults at once,
-// without keys.
+// readModels reads the endpoints of models and their keys. It reports all faults at once. The errors contain no keys.
 func readModels(c config.Config, env config.Lookup) ([]*model.Endpoint, error) {
 	r := modelReader{env: env, timeout: c.ModelTimeout, variables: map[string]string{}, byName: map[string]*model.Endpoint{}}
 	for i, text := range c.Models {
@@ -51,7 +50,7 @@ type modelReader struct {
 	timeout time.Duration
 	models  []*model.Endpoint
 	byName  map[string]*model.Endpoint
-	// variables are names of models by the variable of their key.
+	// variables has the name of the model that uses an environment variable for its key.
 	variables map[string]string
 	faults    []config.Fault
 }
@@ -60,7 +59,7 @@ func (r *modelReader) fault(field string, err error) {
 	r.faults = append(r.faults, config.Fault{Field: field, Message: err.Error()})
 }
 
-// endpoint reads a model, and its key from a file or the environment.
+// endpoint reads a model with its key, from a file or the environment.
 func (r *modelReader) endpoint(field, text, keyFile string) {
 	m, err := model.ParseEndpoint(text)
 	if err != nil {
@@ -86,7 +85,7 @@ func (r *modelReader) endpoint(field, text, keyFile string) {
 	}
 }
 
-// named reads NAME=FILE, a model's key.
+// named reads NAME=FILE, the key of a model.
 func (r *modelReader) named(text string) error {
 	name, path, ok := strings.Cut(text, "=")
 	if !ok || path == "" {
@@ -111,15 +110,14 @@ func readKeyFile(m *model.Endpoint, path string) error {
 	return model.CheckKey(m.Key)
 }
 
-// executors execute the runs of the execution SIDECAR; there are none where no model can be.
+// executors execute the turns of runs with the execution SIDECAR. There are none if no model can be configured.
 type executors struct {
 	conn *grpc.ClientConn
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-// executing makes the secret by which the sidecar authenticates to itself; "" = it executes no
-// turns.
+// executing returns the secret by which the sidecar authenticates to itself. It is "" if the sidecar executes no turns.
 func executing(c config.Config) (secret string) {
 	if len(c.Models) > 0 || c.ModelsFile != "" {
 		secret = auth.NewSecret()
@@ -163,12 +161,12 @@ func (a *app) execute() error {
 	return nil
 }
 
-// end lets executors finish what they have, within their grace.
+// end stops the executors. They may finish their work within their grace.
 func (e *executors) end() {
 	if e == nil {
 		return
 	}
 	e.stop()
 	e.done.Wait()
-	_ = e.conn.Close() // nothing is under way on it
+	_ = e.conn.Close() // no call is running on it
 }

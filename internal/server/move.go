@@ -17,26 +17,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pgengine"
 )
 
-// Moved says what became of a store that went from a directory into a database or back.
+// Moved is the result of moving a store from a directory into a database or back.
 type Moved struct {
-	// From and To name both places. The first one is as it was.
+	// From and To name both locations. The store at From is unchanged.
 	From, To string
-	// Report is what was proven of the second one, and is what was proven of the first.
+	// Report has the counts of the check of the new store, which are equal to those of the old one.
 	Report CheckReport
-	// Before: it was there already, as it is in the first place.
+	// Before means that the complete store was already at To.
 	Before bool
 }
 
-// Move copies a store to another place: from a directory to a database, or from a database, or
-// one partition of it, to a directory. It checks both and compares their pairs. No other
-// process may have either open. After an interruption the target is empty or complete. The
-// callback gets the name of each step at its start. Errors: [ErrUnusable], a *[CheckFault].
+// Move copies a store to another location: from a directory to a database, or from a database, or one partition of it,
+// to a directory. It checks both stores and compares their key-value pairs. No other process may have either open. After
+// an interruption the target is empty or complete. told is called with the name of each step at its start. Errors:
+// [ErrUnusable], a *[CheckFault].
 func Move(ctx context.Context, from, to Data, told func(what string)) (done Moved, err error) {
 	return moved(ctx, from, to, told, func(string) {})
 }
 
-// moved calls step, for tests, after each step: "checked", then "filled", "loaded" and "compared"
-// of a database, those of [store.MoveIn] of a directory.
+// moved is Move with a callback for tests. It calls step after each step: "checked", then "filled", "loaded" and
+// "compared" for a database, or the steps of [store.MoveIn] for a directory.
 func moved(ctx context.Context, from, to Data, told, step func(string)) (done Moved, err error) {
 	done.From, done.To = from.Where(), to.Where()
 	if (from.Dir == "") == (to.Dir == "") {
@@ -59,7 +59,7 @@ func moved(ctx context.Context, from, to Data, told, step func(string)) (done Mo
 	return done, done.judged(before, err)
 }
 
-// movable refuses a database whose store has several partitions, before the copy starts.
+// movable returns an error for a database whose store has several partitions. It is called before the copy starts.
 func movable(ctx context.Context, from, to Data) error {
 	if to.Dir == "" {
 		return to.Database.undivided(ctx, preflight.Wanted{Make: true}, "name another schema with --store-schema")
@@ -71,7 +71,7 @@ func movable(ctx context.Context, from, to Data) error {
 		"a directory is one. Name one of them with --partition, runs go by 'pawl runs export' and 'import', all of it is kept by 'pawl backup' and by the database's own backups")
 }
 
-// judged compares what was proven of the second place with what was proven of the first.
+// judged compares the report of the new store with that of the old one.
 func (m *Moved) judged(before CheckReport, err error) error {
 	if unusable(err) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -82,13 +82,13 @@ func (m *Moved) judged(before CheckReport, err error) error {
 	return err
 }
 
-// source is a store that is copied, and the partition that it becomes.
+// source is a store to copy, with the number of the partition that it becomes.
 type source struct {
 	Data
 	part int32
 }
 
-// opened has its engine open for as long as do lasts.
+// opened calls do with the open engine of the source.
 func (s source) opened(do func(e engine.Engine) error) error {
 	opts, err := s.options()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s source) opened(do func(e engine.Engine) error) error {
 	return store.MoveOut(opts, do)
 }
 
-// intoDirectory makes and proves the directory.
+// intoDirectory makes and verifies the directory.
 func (m *Moved) intoDirectory(ctx context.Context, source engine.Engine, to Data, step func(string)) error {
 	opts, err := to.options()
 	if err != nil {
@@ -115,7 +115,7 @@ func (m *Moved) intoDirectory(ctx context.Context, source engine.Engine, to Data
 	return err
 }
 
-// into makes the store in a database, and proves that it is what was proven before.
+// into makes the store in a database, and checks that its report is equal to that of the source.
 func (m *Moved) into(ctx context.Context, from []source, to Data, before CheckReport, told, step func(string)) error {
 	err := m.intoDatabase(ctx, from, to.Database, step)
 	if err == nil {
@@ -125,8 +125,8 @@ func (m *Moved) into(ctx context.Context, from []source, to Data, before CheckRe
 	return m.judged(before, err)
 }
 
-// intoDatabase stores everything in one transaction, and compares it; what a call has stored
-// that was broken off behind that is compared alone.
+// intoDatabase stores everything in one transaction and compares it. If an earlier call was interrupted after it had
+// stored everything, intoDatabase only compares.
 func (m *Moved) intoDatabase(ctx context.Context, from []source, to Database, step func(string)) error {
 	url, err := to.reachable()
 	if err != nil {
@@ -153,7 +153,7 @@ func (m *Moved) intoDatabase(ctx context.Context, from []source, to Database, st
 	return err
 }
 
-// load stores everything in one transaction, with the places of namespaces.
+// load stores everything in one transaction, with the partitions of namespaces.
 func (d Database) load(ctx context.Context, from []source, into *pgengine.Database, step func(string)) (err error) {
 	defer func() { err = errors.Join(err, into.Keys().Close()) }()
 	l, err := into.Loading(ctx)
@@ -175,7 +175,7 @@ func (d Database) load(ctx context.Context, from []source, into *pgengine.Databa
 	return nil
 }
 
-// fill stores a partition, and notes the places of its namespaces.
+// fill stores a partition, and adds its namespaces to places.
 func (d Database) fill(l *pg.Loading, part int32, from engine.Engine, places map[string]int32) error {
 	names, err := namespacesOf(from)
 	if err != nil {
@@ -194,7 +194,7 @@ func (d Database) fill(l *pg.Loading, part int32, from engine.Engine, places map
 	return err
 }
 
-// compare compares the pairs of a partition with those that it was made of.
+// compare compares the key-value pairs of a partition with those of its source.
 func (s source) compare(ctx context.Context, to Database, url dsn.URL) error {
 	return s.opened(func(e engine.Engine) error {
 		d, err := to.make(ctx, url)
@@ -205,12 +205,12 @@ func (s source) compare(ctx context.Context, to Database, url dsn.URL) error {
 	})
 }
 
-// make opens it for a store that is to be made there.
+// make opens the database to make a store in it.
 func (d Database) make(ctx context.Context, url dsn.URL) (*pgengine.Database, error) {
 	return d.open(ctx, url, preflight.Wanted{Make: true}, fmt.Sprintf("a migration, process %d", os.Getpid()), slog.New(slog.DiscardHandler))
 }
 
-// locationOf is a directory or, by its form, a database.
+// locationOf returns a directory or, if the text is a URL, a database.
 func locationOf(text string, with Data) Data {
 	if dsn.Is(text) {
 		with.Dir, with.Database.URL = "", dsn.Of(text)
@@ -220,8 +220,8 @@ func locationOf(text string, with Data) Data {
 	return with
 }
 
-// MoveLocations are the two of a move, each a directory or the URL of a database; with says how both
-// are opened.
+// MoveLocations returns the two locations of a move. Each is a directory or the URL of a database. with has the
+// settings to open them.
 func MoveLocations(from, to string, with Data) (Data, Data) {
 	return locationOf(from, with), locationOf(to, with)
 }

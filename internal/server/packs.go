@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packs"
 )
 
-// PackError says why a pack file of the configuration was not registered.
+// PackError is the reason why a pack file of the configuration was not registered.
 type PackError struct {
 	Path string
-	// Diagnostics are empty when the document is fine but was refused.
+	// Diagnostics are empty if the document is correct but was refused.
 	Diagnostics []pack.Diagnostic
 	Err         error
 }
 
-// Error has one line per finding that is an error.
+// Error returns a text with one line for each diagnostic that is an error.
 func (e *PackError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pack %s: %v", e.Path, e.Err)
@@ -31,7 +31,7 @@ func (e *PackError) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the refusal.
+// Unwrap returns Err.
 func (e *PackError) Unwrap() error { return e.Err }
 
 // registerPacks registers files in order and returns their names. It counts and logs their

@@ -14,8 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// partition is the time in which a sidecar has the store, or a partition of it: the store and all that runs
-// over it.
+// partition is an open store, or an open partition of a store, with everything that runs on it.
 type partition struct {
 	opts    options
 	files   *files
@@ -26,11 +25,11 @@ type partition struct {
 	box     *delivery.Outbox
 	records *recordFeed
 	watch   *observation
-	// prices are the operator's, of models.
+	// prices are the operator's prices of models.
 	prices *budget.Prices
-	// accounts are the operator's, over runs.
+	// accounts are the operator's accounts.
 	accounts *budget.Ledger
-	// ended gets the errors of the loops; loops is how many of them run; halt ends them.
+	// ended receives the errors of the loops. loops is the number of running loops. halt ends them.
 	ended chan error
 	loops int
 	halt  context.CancelFunc
@@ -88,7 +87,7 @@ func (t *partition) build(watching *observers) error {
 	return nil
 }
 
-// configure reads the operator's files of what concerns runs.
+// configure returns the configuration of the runtime, with the operator's files.
 func (t *partition) configure(namespaces map[string]uint32, watching *observers) (services.Config, error) {
 	conf := runtimeConfig(t.opts, t.store)
 	conf.Models, conf.Local = t.opts.models.Names, t.local
@@ -117,7 +116,7 @@ func (t *partition) start() {
 	}
 }
 
-// drain answers what was accepted and ends the loops, in time or not.
+// drain answers the accepted calls and ends the loops. ctx limits the first step only.
 func (t *partition) drain(ctx context.Context) error {
 	errs := []error{t.stopRuntime(ctx)}
 	for ; t.loops > 0; t.loops-- {
@@ -136,7 +135,7 @@ func (t *partition) stopRuntime(ctx context.Context) error {
 	return wrap("engine", t.runtime.Close())
 }
 
-// traceOf finds the trace of a run.
+// traceOf returns the trace of a run, or "" if it is not in this partition.
 func (t *partition) traceOf(ctx context.Context, run string) string {
 	for _, name := range t.runtime.Namespaces() {
 		if ns, err := t.runtime.Namespace(name); err == nil {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// partitions are those that this sidecar has, by partition. A store that is its own is partition 0.
+// partitions holds the open partitions by number. A store that is not shared is partition 0.
 type partitions struct {
 	mu sync.Mutex
 	of map[int32]*partition
@@ -27,14 +27,14 @@ func (t *partitions) drop(part int32) {
 	delete(t.of, part)
 }
 
-// all are in no order.
+// all returns the open partitions in no order.
 func (t *partitions) all() []*partition {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Values(t.of))
 }
 
-// own is the one of a store that is this sidecar's alone; nil: it has not been opened.
+// own returns the only partition of a store that is not shared, or nil if it is not open.
 func (t *partitions) own() *partition {
 	t.mu.Lock()
 	defer t.mu.Unlock()

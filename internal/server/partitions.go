@@ -16,19 +16,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
 )
 
-// PartError is an error of a partition that is not the first.
+// PartError is an error of a partition other than the first.
 type PartError struct {
 	Part int32
 	Err  error
 }
 
-// Error names it.
+// Error returns a text that names the partition.
 func (e *PartError) Error() string { return fmt.Sprintf("partition %d: %v", e.Part, e.Err) }
 
-// Unwrap gives the error.
+// Unwrap returns Err.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// PartOf is the partition that an error is of; 0: the first, or none.
+// PartOf returns the partition that an error names. It returns 0 for the first partition and for other errors.
 func PartOf(err error) int32 {
 	if of, ok := errors.AsType[*PartError](err); ok {
 		return of.Part
@@ -36,7 +36,7 @@ func PartOf(err error) int32 {
 	return 0
 }
 
-// InPart names the partition that an error is of. The first is most stores' only one.
+// InPart adds the number of the partition to an error, except for the first partition, which most stores only have.
 func InPart(part int32, err error) error {
 	if err == nil || part == 0 {
 		return err
@@ -44,21 +44,21 @@ func InPart(part int32, err error) error {
 	return &PartError{Part: part, Err: err}
 }
 
-// PartsError: what has several partitions is to go where there is one.
+// PartsError means that several partitions cannot be put where only one can be.
 type PartsError struct {
-	// What has the partitions Parts, by number.
+	// What names the location with the partitions Parts, which are sorted by number.
 	What  string
 	Parts []int32
-	// Advice is what to do instead.
+	// Advice says what to do instead.
 	Advice string
 }
 
-// Error names them.
+// Error returns a text that names the partitions.
 func (e *PartsError) Error() string {
 	return fmt.Sprintf("%s has the partitions %s, whose numbers and cursors are not those of one store: %s", e.What, listed(e.Parts), e.Advice)
 }
 
-// parts are the partitions of a store that there are, by number; a directory is one. Errors:
+// parts returns the existing partitions of a store, sorted by number. A directory is one partition. Errors:
 // [ErrUnusable].
 func (d Data) parts(ctx context.Context) ([]Data, error) {
 	if d.Dir != "" {
@@ -69,7 +69,7 @@ func (d Data) parts(ctx context.Context) ([]Data, error) {
 		return nil, err
 	}
 	if len(numbers) == 0 || d.Database.Only {
-		// The partition itself reports that it is empty.
+		// The error for an empty partition comes from the partition itself.
 		return []Data{d}, d.Database.among(numbers)
 	}
 	parts := make([]Data, len(numbers))
@@ -79,7 +79,7 @@ func (d Data) parts(ctx context.Context) ([]Data, error) {
 	return parts, nil
 }
 
-// among refuses a partition that is none of those that there are.
+// among returns an error if the partition does not exist.
 func (d Database) among(parts []int32) error {
 	if len(parts) == 0 || slices.Contains(parts, d.Part) {
 		return nil
@@ -87,7 +87,7 @@ func (d Database) among(parts []int32) error {
 	return fmt.Errorf("%w: PARTITION_NOT_FOUND: %s; there are the partitions %s", ErrUnusable, d, listed(parts))
 }
 
-// listed are numbers as text.
+// listed returns the numbers as text.
 func listed(parts []int32) string {
 	names := make([]string, len(parts))
 	for i, part := range parts {
@@ -96,7 +96,7 @@ func listed(parts []int32) string {
 	return strings.Join(names, ", ")
 }
 
-// each calls do for one partition after the other, and ends at the first error, which names it.
+// each calls do for one partition after the other. It stops at the first error, which names the partition.
 func (d Data) each(ctx context.Context, do func(part Data) error) error {
 	parts, err := d.parts(ctx)
 	for i := 0; err == nil && i < len(parts); i++ {
@@ -105,7 +105,7 @@ func (d Data) each(ctx context.Context, do func(part Data) error) error {
 	return err
 }
 
-// parts returns the partitions that have rows, by number. Errors: [ErrUnusable].
+// parts returns the partitions that have rows, sorted by number. Errors: [ErrUnusable].
 func (d Database) parts(ctx context.Context, want preflight.Wanted) (parts []int32, err error) {
 	url, err := d.reachable()
 	if err == nil {
@@ -132,7 +132,7 @@ func (d Database) storedPartitions(ctx context.Context, url dsn.URL) (parts []in
 	return parts, nil
 }
 
-// undivided refuses a database whose store has other partitions than the first one.
+// undivided returns an error if the store of a database has other partitions than the first one.
 func (d Database) undivided(ctx context.Context, want preflight.Wanted, advice string) error {
 	parts, err := d.parts(ctx, want)
 	if err != nil {
@@ -144,7 +144,7 @@ func (d Database) undivided(ctx context.Context, want preflight.Wanted, advice s
 	return err
 }
 
-// namespacesOf are the numbers of the namespaces that a store has besides the default one.
+// namespacesOf returns the numbers of the namespaces in a store, without the default one.
 func namespacesOf(e engine.Engine) (map[string]uint32, error) {
 	numbers := make(map[string]uint32)
 	err := eachRow(e, layout.Prefix(nil, layout.KindNamespace, 0), func(key, value []byte) error {
@@ -155,7 +155,7 @@ func namespacesOf(e engine.Engine) (map[string]uint32, error) {
 	return numbers, err
 }
 
-// eachRow reads the rows under a prefix of a store that has no writer.
+// eachRow calls do for each row with a prefix. The store must have no writer.
 func eachRow(e engine.Engine, prefix []byte, do func(key, value []byte) error) error {
 	view := kv.On(e.View(e.Last()))
 	defer view.Close()
@@ -173,7 +173,7 @@ func eachRow(e engine.Engine, prefix []byte, do func(key, value []byte) error) e
 	return view.Err()
 }
 
-// added is what two partitions have together.
+// added returns the sums of the counts of two partitions.
 func added(a, b CheckReport) CheckReport {
 	return CheckReport{
 		Runs: a.Runs + b.Runs, Entries: a.Entries + b.Entries, Records: a.Records + b.Records, Checkpoints: a.Checkpoints + b.Checkpoints,

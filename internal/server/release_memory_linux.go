@@ -32,8 +32,8 @@ func dropProgram() {
 // mapping is a range of addresses.
 type mapping struct{ from, to uintptr }
 
-// cleanMappings finds the mappings of the file path that cannot be written and have
-// no page of their own, in a listing as /proc/PID/smaps.
+// cleanMappings returns the mappings of the file path that cannot be written and have no modified page. smaps is a
+// listing in the form of /proc/PID/smaps.
 func cleanMappings(smaps io.Reader, path string) []mapping {
 	var found []mapping
 	var at mapping

@@ -41,7 +41,7 @@ func readRights(c config.Config) (rights grpcapi.Rights, err error) {
 	return rights, errors.Join(tokenErr, certErr, issuerErr, linkErr)
 }
 
-// reloads reads the files of rights and keys again at each signal until ctx ends.
+// reloads reads the reloadable files at each signal until ctx ends.
 func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 	for {
 		select {
@@ -53,9 +53,9 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// reload applies all files, or none if one of them is faulty. No partition is opened during it.
-// If some partitions have stored the new schedules and one could not, reload logs that one: it
-// stores them when it is opened again, or at the next signal.
+// reload applies all reloadable files, or none if one of them is faulty. No partition is opened while it runs. If a
+// partition cannot store the new schedules, reload logs that. The partition stores them when it is opened again, or at
+// the next signal.
 func (a *app) reload(ctx context.Context) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
@@ -96,7 +96,7 @@ func (a *app) reload(ctx context.Context) {
 	a.opts.log.InfoContext(ctx, "configuration reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
 }
 
-// replace puts what files say in the place of what they said.
+// replace applies the contents of new files to the partition.
 func (t *partition) replace(files *files) {
 	t.runtime.Quotas.Replace(files.quotas)
 	t.prices.Replace(files.prices)
@@ -107,8 +107,7 @@ func (t *partition) replace(files *files) {
 	}
 }
 
-// files are the last valid contents of the files that are read again. A partition that is
-// opened later uses them.
+// files are the last valid contents of the reloadable files. A partition that is opened later uses them.
 type files struct {
 	remotes   map[string]client.Remote
 	quotas    *quota.Table
@@ -119,7 +118,7 @@ type files struct {
 	limits    *ratelimit.Table
 }
 
-// readFiles reads all of them and tells all faults.
+// readFiles reads the reloadable files and reports all faults at once.
 func readFiles(c config.Config) (*files, error) {
 	f, errs := &files{}, [7]error{}
 	f.remotes, errs[0] = readRemotes(c.Remotes())

@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// retentionPolicy returns the retention policy of the configuration. It makes the archives
-// and proves that they can be written. counts is nil while metrics are off.
+// retentionPolicy returns the retention policy of the configuration. It makes the directories of the archives and checks
+// that they can be written. counts is nil while metrics are off.
 func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy, error) {
 	c := opts.config
 	teller := &retentionReporter{log: opts.log, audit: opts.audit, counts: counts}
@@ -49,16 +49,16 @@ func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy,
 	return p, nil
 }
 
-// leftFree is what an archive leaves free on its disk, which may be the store's: more than that
-// needs for new work.
+// leftFree is how much space an archive leaves free on its disk, in bytes. The store may be on the same disk and needs
+// less than that for new work.
 const leftFree = 320 << 20
 
-// checkArchiveSpace refuses to fill a disk with archives.
+// checkArchiveSpace returns an error if the disk of an archive is almost full.
 func checkArchiveSpace(dir string) error {
 	return (&diskspace.Disk{Dir: dir, Free: diskspace.FreeSpace}).CheckNow(leftFree)
 }
 
-// endsOf is what the configuration says of consumers and dead letters.
+// endsOf returns the configured retention of consumers and dead letters.
 func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *telemetry.Metrics) services.Ends {
 	c := opts.config
 	return services.Ends{
@@ -70,7 +70,7 @@ func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *
 	}
 }
 
-// statusesOf are the statuses of these names, which were checked.
+// statusesOf returns the statuses with these names, which were checked before.
 func statusesOf(names []string) (out []machine.Status) {
 	for _, name := range names {
 		for s := machine.Completed; s <= machine.Cancelled; s++ {
@@ -89,8 +89,8 @@ func labelsOf(labels map[string]string) (out []machine.Label) {
 	return out
 }
 
-// writable makes a directory, "" = none, and a file in it for a moment; what a crash left of these
-// namespaces' files goes, nil: of all.
+// writable makes a directory and tests that files can be written in it. It does nothing for "". It removes the
+// incomplete files that a crash has left of the namespaces for which serves is true, or of all if serves is nil.
 func writable(dir string, serves func(namespace string) bool) error {
 	if dir == "" {
 		return nil
@@ -108,7 +108,7 @@ func writable(dir string, serves func(namespace string) bool) error {
 	return errors.Join(os.Remove(f.Name()), retention.Clear(filepath.Clean(dir), serves))
 }
 
-// retentionReporter tells what is not kept: log, metrics and audit.
+// retentionReporter reports deletions and archives to the log, the metrics and the audit log.
 type retentionReporter struct {
 	log    *slog.Logger
 	audit  *audit.Log
@@ -141,7 +141,7 @@ func (t *retentionReporter) taken(r retention.Taken) {
 	}
 }
 
-// undone writes that what a line of the audit says before was not done.
+// undone writes an audit line that a deletion, about which there is already a line, was not done.
 func (t *retentionReporter) undone(r retention.Taken) {
 	e := lineOf(r)
 	e.Outcome, e.Note = rpccode.Code_FAILED_PRECONDITION.String(), e.Note+", not deleted"
@@ -157,8 +157,8 @@ func (t *retentionReporter) undone(r retention.Taken) {
 	}
 }
 
-// line writes the audit line of a deletion, before the deletion: a crash may repeat both, but
-// never delete without a line. While lines cannot be written, runs are not deleted.
+// line writes the audit line about a deletion, before the deletion. So a crash may repeat both, but nothing is deleted
+// without a line. While lines cannot be written, runs are not deleted.
 func (t *retentionReporter) line(r retention.Taken) error {
 	if t.audit == nil {
 		return nil
@@ -176,7 +176,7 @@ func lineOf(r retention.Taken) audit.Entry {
 	return e
 }
 
-// fault is of a whole round, and of no run: the next one begins anew.
+// fault logs an error that ends a whole round of deletions. The next round begins again.
 func (t *retentionReporter) fault(err error) {
 	t.log.Error("retention incomplete, retrying", "error", err)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// readSchedules reads which runs begin when; served are the namespaces that there are.
+// readSchedules reads the schedules by which runs start. served are the existing namespaces.
 func readSchedules(c config.Config, served []string) ([]*schedule.Schedule, error) {
 	if c.Schedules == "" {
 		return nil, nil
@@ -45,10 +45,10 @@ func readSchedules(c config.Config, served []string) ([]*schedule.Schedule, erro
 	return out, nil
 }
 
-// catchUps are the policies by their words, which were checked.
+// catchUps maps the words in the file, which were checked before, to the policies.
 var catchUps = map[string]schedule.CatchUp{"none": schedule.CatchNone, "last": schedule.CatchLast, "all": schedule.CatchAll}
 
-// scheduleOf makes a schedule of its entry, or says which field is wrong, and how.
+// scheduleOf converts an entry of the file. If the entry is wrong, it returns the field and the fault.
 func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string) {
 	rule, err := schedule.ParseCron(from.Cron, from.Zone)
 	if err != nil {
@@ -89,7 +89,7 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 	return s, "", ""
 }
 
-// scheduling configures the schedules of the runtime.
+// scheduling adds the schedules to the configuration of the runtime.
 func (t *partition) scheduling(conf *services.Config, counts *telemetry.Metrics) {
 	conf.ScheduleStore = t.store.Schedules()
 	conf.OnScheduleResult = (&scheduleReporter{log: t.opts.log, audit: t.opts.audit, counts: counts}).onResult
@@ -98,7 +98,7 @@ func (t *partition) scheduling(conf *services.Config, counts *telemetry.Metrics)
 	}
 }
 
-// scheduleReporter tells what became of instants: log, metrics and audit.
+// scheduleReporter reports the results of schedules to the log, the metrics and the audit log.
 type scheduleReporter struct {
 	log    *slog.Logger
 	audit  *audit.Log
@@ -121,7 +121,7 @@ func (t *scheduleReporter) onResult(of schedule.Result) {
 	t.line(&of)
 }
 
-// line writes the line of the audit of a run, and of the first attempt of many that failed.
+// line writes an audit line about a started run, and about the first of several failed attempts.
 func (t *scheduleReporter) line(of *schedule.Result) {
 	if t.audit == nil || of.Outcome != schedule.Fired && (of.Outcome != schedule.Failed || of.Attempts > 1) {
 		return
@@ -143,11 +143,11 @@ func (t *scheduleReporter) line(of *schedule.Result) {
 	}
 }
 
-// agree makes those of the file at the start the schedules, once the packs of the start are there.
+// agree stores the schedules of the files at the start. It is called after the packs are registered.
 func (t *partition) agree(ctx context.Context) error { return t.schedule(ctx, t.files.schedules) }
 
-// schedule makes those of these the schedules that are of namespaces of the store. A pack that is not there yet may be registered before the
-// first instant: it is only warned of.
+// schedule stores those of the schedules that belong to namespaces of this partition. A missing pack only causes a
+// warning, because it may be registered before the first start.
 func (t *partition) schedule(ctx context.Context, schedules []*schedule.Schedule) error {
 	if t.opts.config.Schedules == "" {
 		return nil

@@ -18,29 +18,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// Ready is the line that a sidecar prints once it serves.
+// Ready is the line that a sidecar prints when it serves.
 type Ready struct {
 	Ready bool `json:"ready"`
 	// GRPC is the bound HOST:PORT.
 	GRPC string `json:"grpc"`
-	// Socket is the path of the Unix socket; absent without one.
+	// Socket is the path of the Unix socket. It is absent if there is none.
 	Socket string `json:"socket,omitempty"`
-	// HTTP is the bound HOST:PORT of the gateway; absent without one.
+	// HTTP is the bound HOST:PORT of the gateway. It is absent if there is none.
 	HTTP string `json:"http,omitempty"`
-	// Metrics is the bound HOST:PORT of the metrics; absent without one.
+	// Metrics is the bound HOST:PORT of the metrics. It is absent if there is none.
 	Metrics string `json:"metrics,omitempty"`
-	// Peer is HOST:PORT at which other sidecars reach this one; absent without any.
+	// Peer is HOST:PORT at which other sidecars reach this one. It is absent outside a cluster.
 	Peer string `json:"peer,omitempty"`
-	// PID is the process.
+	// PID is the process id.
 	PID int `json:"pid"`
-	// Packs are the files' packs, in order: id@version.
+	// Packs are the packs of the configured files, in order, as id@version.
 	Packs []string `json:"packs"`
 }
 
-// Serve runs a sidecar until ctx ends, then drains it. It prints the [Ready] line on stdout and
-// logs to stderr. On SIGHUP it reads the files of rights and keys again; SIGHUP never ends the
-// process. Errors: the reason why it could not serve, or why it ended: a listener's error, or a
-// commit whose outcome is unknown.
+// Serve runs a sidecar until ctx ends, then drains it. It prints the [Ready] line on stdout and logs to stderr. On SIGHUP
+// it reads the reloadable files again; SIGHUP never ends the process. The error is the reason why it could not serve, or
+// why it ended: an error of a listener, or a commit with an unknown outcome.
 func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -51,7 +50,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	}
 	a, err := open(ctx, opts)
 	if err != nil && errors.Is(err, ctx.Err()) {
-		// Asked to stop while it waited for a database.
+		// The sidecar was asked to stop while it waited for a database.
 		return nil
 	}
 	if err != nil {
@@ -64,7 +63,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	}
 	switch {
 	case ctx.Err() != nil:
-		// Asked to stop before it was ready: what that cut short is no failure.
+		// The sidecar was asked to stop before it was ready, so an interrupted start is no error.
 		err = nil
 	case err == nil:
 		go settle(ctx)
@@ -76,7 +75,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	return errors.Join(err, a.stop(drain))
 }
 
-// begin serves, with the packs and schedules of the configuration. It returns the names of the packs.
+// begin starts to serve, with the packs and schedules of the configuration. It returns the names of the packs.
 func (a *app) begin(ctx context.Context) (names []string, err error) {
 	packs := a.opts.config.Packs
 	if a.cluster != nil {
@@ -107,7 +106,7 @@ func serveOptions(c config.Config, stderr io.Writer) (options, error) {
 	return opts, err
 }
 
-// newLog writes to stderr in the configured form; the words were validated.
+// newLog returns a logger to stderr in the configured form. The settings were checked before.
 func newLog(c config.Config, stderr io.Writer) *slog.Logger {
 	level := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	o := &slog.HandlerOptions{Level: level[c.LogLevel]}
@@ -117,7 +116,7 @@ func newLog(c config.Config, stderr io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(stderr, o))
 }
 
-// announce prints the ready line once the health service says SERVING.
+// announce prints the ready line when the health service reports SERVING.
 func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) error {
 	if err := a.serving(ctx); err != nil {
 		return err
@@ -139,8 +138,7 @@ func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) er
 	return nil
 }
 
-// serving waits until the server's own health service, asked over an in-process
-// connection, says SERVING.
+// serving waits until the server's own health service reports SERVING, over an in-process connection.
 func (a *app) serving(ctx context.Context) error {
 	conn, err := a.server.Dial()
 	if err != nil {
@@ -164,7 +162,7 @@ func (a *app) serving(ctx context.Context) error {
 	}
 }
 
-// wait blocks until ctx ends (nil) or a loop ends by itself.
+// wait waits until ctx ends, then it returns nil, or until a loop ends by itself, then it returns the loop's error.
 func (a *app) wait(ctx context.Context) error {
 	var t *partition
 	var ended, failed <-chan error

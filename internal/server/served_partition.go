@@ -12,18 +12,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// servedPartition is an open partition that calls reach through its slot.
+// servedPartition is an open partition of a cluster. Calls reach it through its slot.
 type servedPartition struct {
 	*grpcapi.Services
 	*partition
 	app  *app
 	part int32
-	// failed is closed when the store takes no more commits, or one of its loops ended by itself;
-	// leaving when it is to be closed.
+	// failed is closed when the store accepts no more commits, or one of its loops ended by itself.
+	// leaving is closed when the partition must be closed.
 	failed, leaving, closed chan struct{}
 }
 
-// acquirePartition opens a partition, as the store at a start of one sidecar.
+// acquirePartition opens a partition and starts it, as a sidecar without a cluster does with its store.
 func (a *app) acquirePartition(ctx context.Context, part int32) (membership.OpenPartition, error) {
 	opts := a.cluster.partitionOptions(a.opts, part)
 	t, err := openPartition(opts, a.files.Load(), a.cluster.storage(opts.config, part, opts.log), a.observers)
@@ -41,7 +41,7 @@ func (a *app) acquirePartition(ctx context.Context, part int32) (membership.Open
 	a.reading.RLock()
 	defer a.reading.RUnlock()
 	a.partitions.put(part, t)
-	// Files that were read again until then were put into what there was.
+	// Files that were reloaded until then were not applied to this partition.
 	t.files = a.files.Load()
 	t.replace(t.files)
 	if err := a.registerConfigured(ctx, t); err != nil {
@@ -54,11 +54,10 @@ func (a *app) acquirePartition(ctx context.Context, part int32) (membership.Open
 	return h, nil
 }
 
-// registerConfigured stores the packs and schedules of the configuration in a partition. Their
-// faults were reported when the process started; an error here is one of the store, which is to
-// be opened again.
+// registerConfigured stores the packs and schedules of the configuration in a partition. Their faults were reported when
+// the process started. An error here is one of the store, which must then be opened again.
 func (a *app) registerConfigured(ctx context.Context, t *partition) error {
-	// No pack goes again, and callers wait for the compiling of all.
+	// Packs are not deleted, so register them only once: callers wait until all are compiled.
 	if !a.cluster.offered.Load() {
 		_, err := t.registerPacks(ctx, t.opts.config.Packs)
 		if isAway(err) {
@@ -78,7 +77,7 @@ func (a *app) registerConfigured(ctx context.Context, t *partition) error {
 	return nil
 }
 
-// isAway reports an error that is temporary and not the caller's fault.
+// isAway reports whether an error is temporary and not the caller's fault.
 func isAway(err error) bool {
 	if err == nil {
 		return false
@@ -87,14 +86,14 @@ func isAway(err error) bool {
 	return st.Code() == codes.Unavailable
 }
 
-// watchFailure tells of a failure.
+// watchFailure closes failed when the store or a loop fails.
 func (h *servedPartition) watchFailure() {
 	select {
 	case <-h.leaving:
 		return
 	case <-h.runtime.Failed():
 	case err := <-h.ended:
-		h.ended <- err // whoever waits for the loops counts it
+		h.ended <- err // drain must read the error too
 	}
 	close(h.failed)
 }
@@ -105,7 +104,7 @@ func (h *servedPartition) Failed() <-chan struct{} { return h.failed }
 // Closed implements [membership.OpenPartition].
 func (h *servedPartition) Closed() <-chan struct{} { return h.closed }
 
-// Close implements [membership.OpenPartition]: as the end of one sidecar.
+// Close implements [membership.OpenPartition]. It stops the partition as the end of a sidecar does.
 func (h *servedPartition) Close(ctx context.Context) error {
 	outcome := telemetry.OutcomeHandover
 	select {

@@ -29,18 +29,18 @@ import (
 type Remote struct {
 	// Card is the URL of the agent's card.
 	Card string
-	// Token is sent as bearer token; "" = none.
+	// Token is sent as a bearer token; "" means none.
 	Token string
-	// Allow are further hosts (HOST or HOST:PORT) that the card's interfaces may be
-	// on; the card's own host always is.
+	// Allow are further hosts (HOST or HOST:PORT) that the card's interfaces may be on. The card's own host
+	// is always allowed.
 	Allow []string
-	// CA are the authorities that sign the agent's certificate; nil = the system's.
+	// CA are the authorities that sign the agent's certificate; nil means the system's.
 	CA *x509.CertPool
-	// Certificate is shown to the agent where it asks for one; nil = none.
+	// Certificate is shown to the agent if it requests one; nil means none.
 	Certificate *tls.Certificate
 }
 
-// tls is how the agent is spoken to behind an https card.
+// tls returns the TLS configuration for connections to the agent.
 func (r *Remote) tls() *tls.Config {
 	conf := &tls.Config{RootCAs: r.CA, MinVersion: tls.VersionTLS12}
 	if r.Certificate != nil {
@@ -49,43 +49,42 @@ func (r *Remote) tls() *tls.Config {
 	return conf
 }
 
-// Directory finds agents: those of the configuration by "[NAMESPACE:]PACK/AGENT" or
-// "[NAMESPACE:]AGENT",
-// all others among the members of the run's own pack. Use [NewDirectory].
+// Directory finds agents. It finds a configured agent by "[NAMESPACE:]PACK/AGENT" or "[NAMESPACE:]AGENT", and all
+// others among the members of the run's own pack. Use [NewDirectory].
 type Directory struct {
 	local  wire
 	origin string
 
-	// reading lets each card be read by one at a time.
+	// reading makes concurrent callers share one reading of a card.
 	reading singleflight.Group
-	// mu guards what follows. changes counts the replacements of remotes: what was
-	// begun before one is not kept.
+	// mu protects the fields below. changes counts the replacements of remotes. A connection that was begun
+	// before a replacement is not kept.
 	mu      sync.Mutex
 	remotes map[string]Remote
 	changes int
 	known   map[string]*contact
 }
 
-// contact is one agent that was reached; its card is read again after cardLife. No
-// cache.LRU holds them: they go by time, and with their connection.
+// contact is a connection to an agent. Its card is read again after cardLife. It is not in a cache.LRU, because it
+// expires by time and must be closed.
 type contact struct {
 	peer  *Peer
 	until time.Time
 }
 
-// cardLife is shorter than an agent may be out of reach: one that moved is found.
+// cardLife is how long a card is used. It is shorter than an agent may be unreachable, so that a new address is found.
 const cardLife = time.Minute
 
-// NewDirectory builds a directory. local reaches the members of this sidecar's own
-// packs; origin is this sidecar's public base URL, "" = none.
+// NewDirectory returns a Directory. local is a connection to the members of this sidecar's own packs. origin is this
+// sidecar's public base URL, or "".
 func NewDirectory(remotes map[string]Remote, local *grpc.ClientConn, origin string) *Directory {
 	return &Directory{
 		remotes: remotes, local: newGRPCWire(local), origin: origin, known: make(map[string]*contact),
 	}
 }
 
-// Replace takes other credentials and addresses of agents: from now on each is reached
-// anew. Calls under way go on with what they began with.
+// Replace replaces the credentials and addresses of agents. New calls use new connections. Running calls continue with
+// the old ones.
 func (d *Directory) Replace(remotes map[string]Remote) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,14 +121,14 @@ func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space str
 	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true, bound: true, within: true}, "", nil
 }
 
-// Local: an agent of a pack in a namespace ("" = the default one) is not reached elsewhere, but is
-// a member of the pack.
+// Local reports whether an agent of a pack is a member of that pack, without a configured address. space is the
+// namespace of the pack, "" for the default one.
 func (d *Directory) Local(space, pack, agent string) bool {
 	name, _, _ := d.remote(space, pack, agent)
 	return name == ""
 }
 
-// Named finds an agent among those that are reached elsewhere; "" = it is none of them.
+// Named returns the name under which an agent is configured, or "" if it is not.
 func Named(remotes map[string]Remote, space, pack, agent string) string {
 	if space != "" {
 		space += ":"
@@ -142,8 +141,8 @@ func Named(remotes map[string]Remote, space, pack, agent string) string {
 	return ""
 }
 
-// remotePeer reads an agent's card, if the cached one is too old, and takes its first supported
-// interface. A slow agent does not delay others.
+// remotePeer returns the client for a configured agent. If the cached card is too old, it reads the card and uses its
+// first supported interface. A slow agent does not delay others.
 func (d *Directory) remotePeer(ctx context.Context, name string, remote Remote, change int) (*Peer, error) {
 	if peer := d.recent(name); peer != nil {
 		return peer, nil
@@ -173,8 +172,8 @@ func (d *Directory) recent(name string) *Peer {
 	return nil
 }
 
-// remember keeps the way to an agent. The one before it is closed when the calls
-// that use it are over; streams that break are opened again on the new one.
+// remember stores the connection to an agent. The earlier connection is closed when its calls are over. Streams that
+// break are opened again on the new one.
 func (d *Directory) remember(name string, peer *Peer, change int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -216,7 +215,7 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	}, nil
 }
 
-// cardFault: a card that is not there, or not readable, may be tomorrow.
+// cardFault makes the error of a card temporary, because a missing or unreadable card may be corrected later.
 func cardFault(err error) error {
 	if fault := faultOf(err); fault.Kind != machine.AgentUnreachable {
 		return fault
@@ -224,9 +223,8 @@ func cardFault(err error) error {
 	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_CARD", Message: err.Error()}
 }
 
-// choose takes the card's first interface of our version and bindings that is on
-// an allowed host. A card that names none is a lie or a mistake; neither is sent
-// anything.
+// choose returns the card's first interface with our version and a supported binding on an allowed host. If there is
+// none, it returns an error, and the agent gets no message.
 func choose(card *foreignCard, base *url.URL, allow []string) (*foreignInterface, error) {
 	var why []string
 	for _, face := range card.SupportedInterfaces {
@@ -252,7 +250,7 @@ func choose(card *foreignCard, base *url.URL, allow []string) (*foreignInterface
 	}
 }
 
-// hostOf is the HOST:PORT, or HOST, of an interface.
+// hostOf returns the HOST:PORT, or HOST, of an interface.
 func hostOf(face *foreignInterface) (string, error) {
 	switch a2a.TransportProtocol(face.ProtocolBinding) {
 	case a2a.TransportProtocolGRPC:
@@ -296,7 +294,7 @@ func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *t
 	if encrypted {
 		creds = credentials.NewTLS(conf)
 	}
-	// The name is only used as a host, and no proxy gets the credentials.
+	// The name is used only as a host, and no proxy gets the credentials.
 	conn, err := grpc.NewClient("dns:///"+face.URL, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxForeign)))
 	if err != nil {

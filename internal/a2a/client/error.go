@@ -15,27 +15,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxForeignError is how much of an agent's error is read, bytes.
+// maxForeignError is how much of an agent's error is read, in bytes.
 const maxForeignError = 64 << 10
 
 var (
-	// errRefused is an agent's no that is no error of the protocol.
+	// errRefused means that the agent refuses, with an error that the protocol does not name.
 	errRefused = errors.New("the agent refuses")
-	// errDenied means that the agent refuses the principal or the decision: another principal,
-	// or another answer, may be accepted.
+	// errDenied means that the agent refuses the principal or the decision. It may accept another
+	// principal, or another answer.
 	errDenied = errors.New("the agent refuses")
-	// errNotTaken means that the agent accepts no messages now. It had no effect.
+	// errNotTaken means that the agent accepts no messages now. The message had no effect.
 	errNotTaken = errors.New("the agent takes nothing now")
 )
 
-// denials are the reasons with which a sidecar refuses a principal, or a decision about a held
-// call, so that the question stays open.
+// denials are the reasons with which a sidecar refuses a principal, or a decision about a held call. The question stays
+// open then.
 var denials = map[string]bool{
 	"SCOPE_MISSING": true, "APPROVER_IS_STARTER": true, "DIGEST_MISMATCH": true, "ALREADY_DECIDED": true, "NOTHING_TO_DECIDE": true,
 	"EDIT_REFUSED": true, "EXPIRES_IN_PAST": true, protocol.DecisionInvalid: true,
 }
 
-// named is the error that the protocol calls by a reason; nil = none.
+// named returns the protocol's error with a reason, or nil.
 func named(reason, message string) error {
 	for _, err := range append([]error{a2a.ErrTaskNotFound, a2a.ErrTaskNotCancelable}, refusals...) {
 		if reason != "" && a2a.ErrorReason(err) == reason {
@@ -45,8 +45,8 @@ func named(reason, message string) error {
 	return nil
 }
 
-// ofGRPC reads an error of the gRPC binding: the protocol's own by their reason,
-// others by their code. The end of a stream is none.
+// ofGRPC converts an error of the gRPC binding: errors of the protocol by their reason, others by their code. The end of
+// a stream is no error.
 func ofGRPC(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
@@ -72,21 +72,20 @@ func ofGRPC(err error) error {
 	return err
 }
 
-// passing are answers that another try may not meet again, besides those of 500
-// and above: what is not there, or is in the way, may change.
+// passing are HTTP statuses below 500 that count as temporary, because another try may succeed.
 var passing = map[int]bool{
 	http.StatusNotFound: true, http.StatusConflict: true, http.StatusRequestTimeout: true,
 	http.StatusTooEarly: true, http.StatusTooManyRequests: true,
 }
 
-// notTaken reports whether the answer certainly had no effect. A 503 counts only with the time
-// of the next try, because proxies send 503 as well when an agent breaks off in the middle.
+// notTaken reports whether the request certainly had no effect. A 503 counts only with a Retry-After, because proxies
+// send 503 too when an agent breaks off in the middle of a request.
 func notTaken(resp *http.Response) bool {
 	return passing[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
 }
 
-// ofRPC reads an error that JSON-RPC tells in an answer of status 200: the SDK keeps the
-// protocol's own reasons, and of others the metadata.
+// ofRPC converts an error in a JSON-RPC answer of status 200. The SDK keeps the reasons of the protocol's own errors, and
+// only the metadata of others.
 func ofRPC(err error) error {
 	told, ok := errors.AsType[*a2a.Error](err)
 	if !ok {
@@ -103,8 +102,7 @@ type errorDetail struct {
 	Reason string `json:"reason"`
 }
 
-// ofHTTP reads an answer of the HTTP bindings that is no success: the protocol's
-// own errors by their reason, others by their status.
+// ofHTTP converts an HTTP answer that is no success: errors of the protocol by their reason, others by their status.
 func ofHTTP(resp *http.Response) error {
 	if resp.StatusCode < 400 {
 		return nil
@@ -114,12 +112,12 @@ func ofHTTP(resp *http.Response) error {
 	var body struct {
 		Error struct {
 			Message string `json:"message"`
-			// Details are HTTP+JSON's, Data is JSON-RPC's.
+			// HTTP+JSON uses Details, JSON-RPC uses Data.
 			Details []errorDetail `json:"details"`
 			Data    []errorDetail `json:"data"`
 		} `json:"error"`
 	}
-	_ = strictjson.Decode(raw, &body, strictjson.Foreign) // what cannot be read gives no reason
+	_ = strictjson.Decode(raw, &body, strictjson.Foreign) // an unreadable body has no reason
 	reason := ""
 	for _, detail := range append(body.Error.Details, body.Error.Data...) {
 		if detail.Reason != "" {

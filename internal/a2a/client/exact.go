@@ -13,10 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// exact reads answers of agents over HTTP before the SDK does. The SDK's reader ignores the
-// case of names, takes the last of two members and converts all numbers to doubles. Streams
-// pass unchanged: they only show that an event occurred, and the task itself is read
-// afterwards.
+// exact converts the answers of agents over HTTP before the SDK decodes them. The SDK's decoder ignores the case of
+// names, takes the last of two equal members, and converts all numbers to doubles. Streams pass unchanged: they only show
+// that an event occurred, and the task is read afterwards.
 type exact struct{ next http.RoundTripper }
 
 func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -29,7 +28,7 @@ func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if json.Valid(raw) { // what is no JSON may pass: a proxy's page
+	if json.Valid(raw) { // an answer that is no JSON passes, for example a proxy's page
 		if raw, err = exactAnswer(raw); err != nil {
 			return nil, refuses("AGENT_PROTOCOL", err)
 		}
@@ -38,9 +37,9 @@ func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// exactAnswer returns an answer that all readers decode in the same way: names of the protocol
-// only in their own case, U+FFFD for half a character, and texts for values whose numbers
-// exceed a double (terms.ExactURI).
+// exactAnswer returns an answer that all decoders read in the same way: names of the protocol only in their own case,
+// U+FFFD instead of half a surrogate pair, and texts instead of values with numbers that doubles cannot hold
+// ([protocol.ExactURI]).
 func exactAnswer(raw []byte) ([]byte, error) {
 	value, err := strictjson.ValueLenient(raw)
 	if err != nil {
@@ -49,7 +48,7 @@ func exactAnswer(raw []byte) ([]byte, error) {
 	return written(exactMessage(value)), nil
 }
 
-// exactMessage does it for a message of the protocol, in place.
+// exactMessage converts a message of the protocol in place.
 func exactMessage(value any) any {
 	switch v := value.(type) {
 	case []any:
@@ -75,8 +74,8 @@ func exactMessage(value any) any {
 	return value
 }
 
-// exactMembers converts the members of metadata that exceed a double to texts. The usage of the
-// agent stays as it is: its reader checks the limits, and refuses other values.
+// exactMembers converts the members of metadata that doubles cannot hold to texts. It does not change the usage of the
+// agent: the decoder of the usage checks the limits and refuses other values.
 func exactMembers(metadata map[string]any) {
 	for name, value := range metadata {
 		if raw := written(value); name != protocol.DelegationURI && strictjson.Doubles(raw) != nil {
@@ -85,7 +84,7 @@ func exactMembers(metadata map[string]any) {
 	}
 }
 
-// exactData makes a text of a part's data that doubles cannot carry.
+// exactData converts the data of a part to a text, if doubles cannot hold its numbers.
 func exactData(part map[string]any) {
 	data, there := part["data"]
 	raw := written(data)
@@ -105,7 +104,7 @@ func exactData(part map[string]any) {
 	metadata[protocol.ExactURI] = true
 }
 
-// written is JSON of a value that was read.
+// written returns the JSON of a decoded value.
 func written(value any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -116,7 +115,7 @@ func written(value any) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// protocolNames are the members that the protocol and JSON-RPC have.
+// protocolNames are the names of members in messages of the protocol and JSON-RPC.
 var protocolNames = namesOfProtocol()
 
 func namesOfProtocol() map[string]bool {
@@ -131,7 +130,7 @@ func namesOfProtocol() map[string]bool {
 	return names
 }
 
-// ofProtocol: encoding/json would take the name for one of the protocol.
+// ofProtocol reports whether encoding/json would accept the name as one of the protocol.
 func ofProtocol(name string) bool {
 	for known := range protocolNames {
 		if strings.EqualFold(known, name) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxForeign bounds one answer of an agent, bytes.
+// maxForeign is the largest accepted answer of an agent, in bytes.
 const maxForeign = 8 << 20
 
 var (
@@ -18,8 +18,7 @@ var (
 	errRedirected = errors.New("the agent answers with a redirection, which is not followed")
 )
 
-// httpClient makes the client for agents: it follows no redirect to another host and limits the
-// size of answers.
+// httpClient returns the HTTP client for agents. It follows no redirect to another host and limits the size of answers.
 func httpClient(conf *tls.Config) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = conf
@@ -33,8 +32,8 @@ func httpClient(conf *tls.Config) *http.Client {
 	}
 }
 
-// bounded limits the bodies of answers, and tells a refusal from an outage. A
-// stream is bounded per event, and by the life of the delegation.
+// bounded limits the bodies of answers, and converts answers that are errors. In a stream it limits each event; the
+// duration of the delegation limits the stream.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -50,12 +49,12 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// limitedBody fails where an io.LimitReader would end in silence.
+// limitedBody is a body that fails at its limit. An io.LimitReader would end without an error.
 type limitedBody struct {
 	io.ReadCloser
 	left int
-	// perEvent begins to count anew behind each blank line; blank = the line so far
-	// is one.
+	// perEvent means that the limit counts from the last blank line. blank means that the present line is
+	// empty so far.
 	perEvent, blank bool
 }
 

@@ -13,35 +13,34 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// callTimeout bounds one call to an agent; streams have no bound.
+// callTimeout limits one call to an agent. Streams have no timeout.
 const callTimeout = 30 * time.Second
 
-// Peer reaches one agent over one of its interfaces. It keeps no state of tasks:
-// what has to be remembered is in the journal of the run that delegates.
+// Peer calls one agent over one of its interfaces. It stores nothing about tasks; the journal of the delegating run does.
 type Peer struct {
 	wire wire
-	// tenant is the interface's; it goes with every request.
+	// tenant is the tenant of the interface. Every request contains it.
 	tenant string
 	// headers are sent with every call: the operator's credentials for this agent.
 	headers a2aclient.ServiceParams
-	// idempotent: the agent declares that the same message is the same task.
+	// idempotent means that the agent declares that a repeated message belongs to the same task.
 	idempotent bool
-	// bound: the agent declares that it keeps to the bounds and lists of a delegation.
+	// bound means that the agent declares that it keeps the limits and the lists of tools of a delegation.
 	bound bool
-	// within: the agent is a member of a pack of this store, and no message to it leaves the process.
+	// within means that the agent is a member of a pack of this store, so that no message leaves the process.
 	within bool
-	// origin is this sidecar's base URL, "" = none that an agent could use.
+	// origin is this sidecar's base URL, or "" if agents could not use it.
 	origin string
 }
 
-// Idempotent: the same message sent again is the same task.
+// Idempotent reports whether a repeated message belongs to the same task.
 func (p *Peer) Idempotent() bool { return p.idempotent }
 
-// Bound: the agent keeps to the lease and the lists of tools that come with a delegation.
+// Bound reports whether the agent keeps the lease and the lists of tools of a delegation.
 func (p *Peer) Bound() bool { return p.bound }
 
-// Send gives the agent a message without waiting for what it does. The same
-// message is the same bytes each time, which the extensions make one task.
+// Send sends a message and does not wait for the agent's work. A repeated message has the same bytes, so an idempotent
+// agent recognizes it.
 func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.AgentMessage) (machine.AgentTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -55,8 +54,7 @@ func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.Age
 	return taskOf(pb.GetTask())
 }
 
-// request returns the message as it is sent. An agent that is not a sidecar finds the variables
-// in the metadata as well.
+// request returns the request for a message. For an agent that is not a sidecar, the metadata has the variables too.
 func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.SendMessageRequest {
 	said := sender(from, m.Answerer, p.origin)
 	if p.within && from.Payer != nil {
@@ -83,7 +81,7 @@ func sender(from *machine.Delegation, who machine.Answerer, origin string) *stru
 		"run":     structpb.NewStringValue(from.Row.RunID),
 		"step":    structpb.NewNumberValue(float64(from.Row.Step)),
 		"attempt": structpb.NewNumberValue(float64(from.Row.Attempt)),
-		// The same for every attempt, unlike the message's id: what the agent keys its effects by.
+		// All attempts have the same key, but different message ids. The agent uses it as the key of its effects.
 		"idempotency_key": structpb.NewStringValue(machine.IdempotencyKey(from.Row.RunID, from.Row.Step)),
 		"depth":           structpb.NewNumberValue(float64(from.Depth)),
 		"wall_time_ms":    structpb.NewNumberValue(float64(from.WallTime.Milliseconds())),
@@ -114,7 +112,7 @@ func sender(from *machine.Delegation, who machine.Answerer, origin string) *stru
 	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 }
 
-// params are the service parameters of every call.
+// params returns the service parameters of every call.
 func (p *Peer) params() a2aclient.ServiceParams {
 	out := a2aclient.ServiceParams{}
 	for key, values := range p.headers {
@@ -125,8 +123,8 @@ func (p *Peer) params() a2aclient.ServiceParams {
 	return out
 }
 
-// Follow calls its callback each time the task changes to a state that matters. It uses a
-// stream's messages only as a signal, and reads the task itself.
+// Follow calls told each time the task asks a question or has ended. It uses the messages of a stream only as a signal,
+// and reads the task itself.
 func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -148,8 +146,8 @@ func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentT
 	return nil
 }
 
-// unfollowed: a task that has ended cannot be subscribed to, and an agent without
-// streams can only be asked.
+// unfollowed handles the error of a subscription. A task that has ended cannot be subscribed to, and an agent without
+// streams can only be asked for its task.
 func (p *Peer) unfollowed(ctx context.Context, task string, err error, told func(machine.AgentTask) bool) error {
 	fault := faultOf(err)
 	if fault.Kind != machine.AgentRefuses {
@@ -163,7 +161,7 @@ func (p *Peer) unfollowed(ctx context.Context, task string, err error, told func
 	return nil
 }
 
-// Get returns the task as it is.
+// Get returns the present task.
 func (p *Peer) Get(ctx context.Context, task string) (machine.AgentTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -174,7 +172,7 @@ func (p *Peer) Get(ctx context.Context, task string) (machine.AgentTask, error) 
 	return taskOf(pb)
 }
 
-// Cancel ends the task; one that cannot be cancelled any more is no error.
+// Cancel cancels the task. A task that cannot be cancelled any more is no error.
 func (p *Peer) Cancel(ctx context.Context, task string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// agentStates are the states of foreign tasks as a delegation knows them.
+// agentStates maps the states of foreign tasks to those of a delegation.
 var agentStates = map[a2apb.TaskState]machine.AgentState{
 	a2apb.TaskState_TASK_STATE_SUBMITTED:      machine.AgentWorking,
 	a2apb.TaskState_TASK_STATE_WORKING:        machine.AgentWorking,
@@ -27,8 +27,8 @@ var agentStates = map[a2apb.TaskState]machine.AgentState{
 	a2apb.TaskState_TASK_STATE_CANCELED:       machine.AgentCancelled,
 }
 
-// taskOf reads a foreign task. The output of the last turn is an artifact of its
-// own, where the agent is a run of a sidecar.
+// taskOf converts a foreign task. If the agent is a run of a sidecar, the output of its last turn is an artifact of its
+// own.
 func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 	out := machine.AgentTask{ID: t.GetId(), ContextID: t.GetContextId(), State: agentStates[t.GetStatus().GetState()]}
 	if out.ID == "" || out.State == 0 {
@@ -66,8 +66,7 @@ func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 	return out, nil
 }
 
-// replyOf reads a message that an agent answered with instead of a task: its work
-// is done with it. It has no task.
+// replyOf converts a message with which an agent answered instead of a task. The work is then done, and there is no task.
 func replyOf(m *a2apb.Message) (machine.AgentTask, error) {
 	parts, err := foreignParts(m.GetParts())
 	return machine.AgentTask{
@@ -87,15 +86,15 @@ func refuses(code string, err error) *machine.AgentFault {
 	return &machine.AgentFault{Kind: machine.AgentRefuses, Code: code, Message: err.Error()}
 }
 
-// refusals are the errors of the protocol that another try would meet again.
+// refusals are the errors of the protocol that another try would cause again.
 var refusals = []error{
 	a2a.ErrParseError, a2a.ErrInvalidRequest, a2a.ErrMethodNotFound, a2a.ErrInvalidParams, a2a.ErrUnsupportedOperation,
 	a2a.ErrUnsupportedContentType, a2a.ErrInvalidAgentResponse, a2a.ErrExtensionSupportRequired, a2a.ErrVersionNotSupported,
 	a2a.ErrUnauthenticated, a2a.ErrUnauthorized, errRefused,
 }
 
-// faultOf says what an error of a call means for its delegation. What is not known
-// to last may pass.
+// faultOf returns the meaning of an error for its delegation. Errors that are not known to be permanent count as
+// temporary.
 func faultOf(err error) *machine.AgentFault {
 	if fault, ok := errors.AsType[*machine.AgentFault](err); ok {
 		return fault
@@ -120,15 +119,15 @@ func faultOf(err error) *machine.AgentFault {
 	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: err.Error(), Unsent: unsent(err)}
 }
 
-// unsent reports that no connection was made, or that the agent accepted no message. gRPC
-// reveals the first only by the text of its error.
+// unsent reports whether no connection was made, or the agent accepted no message. For gRPC only the text of the error
+// shows the former.
 func unsent(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial" || errors.Is(err, errNotTaken) ||
 		status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "while dialing")
 }
 
-// overLimit: gRPC tells a message over the receiver's bound by its words only.
+// overLimit reports whether a message is too large for its receiver. Only the text of gRPC's error shows that.
 func overLimit(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
 }

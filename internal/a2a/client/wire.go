@@ -17,14 +17,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// wire is one binding, spoken as a client. Requests and answers are the
-// protocol's own messages: the SDK's gRPC conversions keep of a data part only
-// objects.
+// wire is the client of one protocol binding. It uses the protobuf messages of the protocol, because the conversions of
+// the SDK for gRPC keep only objects in a data part.
 type wire interface {
 	send(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error)
 	get(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.GetTaskRequest) (*a2apb.Task, error)
 	cancel(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.CancelTaskRequest) error
-	// subscribe tells of each event whether it matters.
+	// subscribe yields for each event whether it matters, see [matters].
 	subscribe(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.SubscribeToTaskRequest) iter.Seq2[bool, error]
 	close() error
 }
@@ -79,8 +78,7 @@ func withMetadata(ctx context.Context, params a2aclient.ServiceParams) context.C
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// httpWire is either binding over HTTP. Its messages are canonical JSON, in the
-// SDK's types as in the protocol's.
+// httpWire is the client of either HTTP binding. The SDK's types and the protobuf messages have the same JSON.
 type httpWire struct{ transport a2aclient.Transport }
 
 func (w httpWire) send(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
@@ -127,8 +125,8 @@ func (w httpWire) subscribe(ctx context.Context, params a2aclient.ServiceParams,
 
 func (w httpWire) close() error { return w.transport.Destroy() }
 
-// reread turns an answer into the protocol's own message. What is not known is
-// passed over; what is not of the protocol is an agent's fault.
+// reread converts an answer of the SDK to a protobuf message. It ignores unknown fields. A value that the protocol does
+// not have is an error of the agent.
 func reread(answer any, into proto.Message) error {
 	raw, err := json.Marshal(answer)
 	if err == nil {
@@ -140,7 +138,7 @@ func reread(answer any, into proto.Message) error {
 	return nil
 }
 
-// matters: the event may show that the task asks or has ended.
+// matters reports whether an event may mean that the task asks a question or has ended.
 func matters(event a2a.Event) bool {
 	switch e := event.(type) {
 	case *a2a.Task:

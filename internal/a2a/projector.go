@@ -14,12 +14,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Keys of metadata that the server adds.
+// Keys of metadata that the server adds to tasks and events.
 const (
-	// generationKey is the number of the record that an event tells of, on tasks the
-	// newest one's. It grows with every event of a task.
+	// generationKey is the number of the record that caused an event. On a task it is the number of the newest
+	// record. It grows with every event of a task.
 	generationKey = "pawl.dev/generation"
-	// lostKey is, at an end that took an event with it, that event: the object
+	// lostKey is the metadata key of an event that was lost because the run ended: the object
 	// {"event", "intended_state", "refused": [{"state", "guard"}]}.
 	lostKey = "pawl.lost"
 	// steerKey is the metadata key of a steering message in the history. Its value says when
@@ -31,18 +31,18 @@ var steerWords = map[machine.SteerWhen]string{
 	machine.NextModelCall: "next_model_call", machine.SteerNow: "now", machine.NextTurn: "next_turn",
 }
 
-// event is one thing that happened to a task.
+// event is one event of a task, or one message of its history.
 type event struct {
-	// seq is the record's number, the generation.
+	// seq is the number of the record, the generation.
 	seq uint64
-	// update is what streams tell; nil for what only the history shows.
+	// update is the event that streams send; nil for a message that only the history has.
 	update *a2apb.StreamResponse
-	// message is what was received; nil for updates.
+	// message is a received message; nil for updates.
 	message *a2apb.Message
 }
 
-// projector turns the records of one run into the events of a task. It uses only those records
-// and the graph of the run: the same journal always makes the same events.
+// projector converts the records of one run to the events of a task. It uses only those records and the graph of the
+// run, so the same journal always causes the same events.
 type projector struct {
 	taskID, contextID string
 	graph             *machine.Graph
@@ -50,27 +50,28 @@ type projector struct {
 	pack      string
 	redaction *redaction
 
-	// What the run stands at, followed by its records.
+	// The present state of the run, as far as its records were read.
 	seq                      uint64
 	current                  string
 	open, suspended, backoff bool
 	started                  bool
-	// entered is the record that opened the first turn.
+	// entered is the number of the record that opened the first turn.
 	entered       uint64
 	await         machine.Awaiting
 	openQuestions []agentQuestion
-	// held are the calls that were held and have no answer; requestion: one of those that
-	// wait is new or gone.
+	// held are the held calls without an answer. questionChanged means that a call has begun or ended to
+	// wait for a decision.
 	held            []heldCall
 	questionChanged bool
-	// questionHasHeld: the last sent status asks about held calls.
+	// questionHasHeld means that the last sent status asks for decisions about held calls.
 	questionHasHeld bool
-	// undoing: the effects of the run are undone before it ends, or goes on.
+	// undoing means that the effects of the run are being undone, before the run ends or continues.
 	undoing bool
-	// final is how the run ended, 0 = it goes on; run is its status as of since.
+	// final is the status with which the run ended; 0 if it has not ended. run is the status of the run
+	// since the time since.
 	final, run machine.Status
 	reason     string
-	// lost is the event that the end took with it; nil = none.
+	// lost is the event that was lost because the run ended; nil if there is none.
 	lost *structpb.Value
 	// usage is what the run has consumed so far. It is sent at the run's end to the delegating
 	// run.
@@ -78,17 +79,17 @@ type projector struct {
 	child bool
 	fault machine.Fault
 
-	// The last sent status: its state and time (Unix nanoseconds), and the workflow state that
-	// an INPUT_REQUIRED was about.
+	// The last sent status: its state and time (Unix nanoseconds), and the workflow state to which an
+	// INPUT_REQUIRED belongs.
 	state   a2apb.TaskState
 	since   int64
 	awaited machine.Awaiting
 	where   string
-	// question is the message of the status that comes next; reply answers the
-	// sender instead of a task.
+	// question is the message of the next status. reply is the message that the sender gets instead of a
+	// task.
 	question *a2apb.Message
 	reply    *a2apb.Message
-	// written are the artifacts that have a part.
+	// written has the artifacts with at least one part.
 	written map[string]bool
 }
 
@@ -107,8 +108,8 @@ func newProjector(s *machine.State, g *machine.Graph) *projector {
 	return p
 }
 
-// commit takes the records of one commit and returns its events in order. It returns only the
-// status at the end of the commit.
+// commit converts the records of one commit and returns their events in order. Of several statuses it returns only the
+// one at the end of the commit.
 func (p *projector) commit(records []machine.Record) []event {
 	var events []event
 	for i := range records {
@@ -122,7 +123,7 @@ func (p *projector) commit(records []machine.Record) []event {
 	return append(events, p.settle(records[len(records)-1].At)...)
 }
 
-// record follows one record; rest is what came with it in the same commit.
+// record converts one record. rest are the records after it in the same commit.
 func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 	switch b := r.Body.(type) {
 	case *machine.InputReceived:
@@ -174,12 +175,12 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 	return p.artifacts(r)
 }
 
-// opened: a turn is open.
+// opened records that a turn is open.
 func (p *projector) opened() {
 	p.open, p.suspended, p.backoff, p.await = true, false, false, machine.AwaitNothing
 }
 
-// begin returns, once, the status that the task is being executed.
+// begin returns the event that the task is being executed. It returns it only once.
 func (p *projector) begin(at int64) []event {
 	if p.started || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
 		p.started = true
@@ -189,8 +190,8 @@ func (p *projector) begin(at int64) []event {
 	return p.settle(at)
 }
 
-// turnAssigned tells, once, that the first turn was handed out, which its record of execution
-// would tell later.
+// turnAssigned returns, once, the event that a worker has the first turn. A later record of the execution would cause the
+// same event.
 func (p *projector) turnAssigned(turn uint64) []event {
 	if p.started || turn != p.entered || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
 		return nil
@@ -198,7 +199,7 @@ func (p *projector) turnAssigned(turn uint64) []event {
 	return p.begin(p.since)
 }
 
-// received is an inbound message in the history.
+// received converts a received message for the history.
 func (p *projector) received(b *machine.InputReceived) *a2apb.Message {
 	m := &a2apb.Message{
 		MessageId: b.MessageID, TaskId: p.taskID, ContextId: p.contextID,
@@ -214,7 +215,7 @@ func (p *projector) received(b *machine.InputReceived) *a2apb.Message {
 	return m
 }
 
-// steered is, in the history, what was said to a run that goes on.
+// steered converts a steering message for the history.
 func (p *projector) steered(b *machine.Steered) *a2apb.Message {
 	return &a2apb.Message{
 		MessageId: p.messageID(), TaskId: p.taskID, ContextId: p.contextID, Role: a2apb.Role_ROLE_USER,
@@ -223,7 +224,7 @@ func (p *projector) steered(b *machine.Steered) *a2apb.Message {
 	}
 }
 
-// messageID names what the agent says: task and record.
+// messageID returns the id of a message of the agent. It consists of the task and the record.
 func (p *projector) messageID() string { return fmt.Sprintf("%s/%d", p.taskID, p.seq) }
 
 func (p *projector) agentMessage(parts []*a2apb.Part) *a2apb.Message {
@@ -236,8 +237,7 @@ func (p *projector) agentMessage(parts []*a2apb.Part) *a2apb.Message {
 	}
 }
 
-// completed makes a turn's output what it is: a question if the run waits behind
-// it, a reply, or an artifact.
+// completed converts the output of a turn: to a question if the run then waits for input, to a reply, or to an artifact.
 func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) []event {
 	p.started = true
 	switch {
@@ -254,7 +254,7 @@ func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) [
 	return []event{p.artifact(p.seq, artifact, false, true)}
 }
 
-// endsCommit reports that no record of the commit continues the run after the completed turn.
+// endsCommit reports whether no record of the commit continues the run after the completed turn.
 func endsCommit(b *machine.TurnCompleted, rest []machine.Record) bool {
 	if b.Event != "" {
 		return false
@@ -275,8 +275,8 @@ func (p *projector) outputID() string {
 	return protocol.OutputArtifact
 }
 
-// piece returns a part of an artifact that a running turn writes. An artifact needs a part, so
-// an empty last piece gets an empty text.
+// piece converts a part of an artifact that a running turn writes. An artifact must have a part, so an empty last piece
+// gets an empty text.
 func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
 	artifact := &a2apb.Artifact{
 		ArtifactId: b.ID, Name: b.Name, Description: b.Description,
@@ -288,7 +288,7 @@ func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
 	return p.artifact(seq, artifact, b.Append, b.Last)
 }
 
-// artifacts are the workflow artifacts that a record wrote.
+// artifacts converts the workflow artifacts that a record wrote.
 func (p *projector) artifacts(r *machine.Record) []event {
 	var events []event
 	for _, w := range machine.Written(r.Body) {
@@ -299,7 +299,7 @@ func (p *projector) artifacts(r *machine.Record) []event {
 	return events
 }
 
-// artifact makes the update. What has no part yet is not appended to.
+// artifact returns the event of a written artifact. It appends only to an artifact that already has a part.
 func (p *projector) artifact(seq uint64, a *a2apb.Artifact, more, last bool) event {
 	more = more && p.written[a.GetArtifactId()]
 	p.written[a.GetArtifactId()] = true
@@ -311,7 +311,7 @@ func (p *projector) artifact(seq uint64, a *a2apb.Artifact, more, last bool) eve
 	}}}
 }
 
-// delegated follows what the agent of a delegation waits for.
+// delegated records whether the agent of a delegation waits for an answer.
 func (p *projector) delegated(b *machine.StepDelegated) {
 	p.answered(b.Step)
 	if b.Remote.Asking == machine.AwaitNothing {
@@ -322,7 +322,7 @@ func (p *projector) delegated(b *machine.StepDelegated) {
 	p.question, p.questionChanged = p.agentMessage(protocol.PartsToProto(b.Question)), true
 }
 
-// over: a step is answered or cancelled.
+// over records that a step was answered or cancelled.
 func (p *projector) over(step uint32) {
 	p.answered(step)
 	p.letGo(step)
@@ -334,7 +334,7 @@ func (p *projector) answered(step uint32) {
 	p.questionChanged = p.questionChanged || len(p.openQuestions) != n
 }
 
-// awaiting is what the run waits for from outside.
+// awaiting returns what the run waits for from outside.
 func (p *projector) awaiting() machine.Awaiting {
 	switch {
 	case p.final.Terminal():
@@ -358,8 +358,8 @@ func (p *projector) external() bool {
 	return node != nil && node.Orchestration == machine.External
 }
 
-// settle tells the state that a commit has led to, if that is news. The time of
-// a status is that of the run's: SUBMITTED and WORKING are one to the run.
+// settle returns the status to which a commit has led, if it is new. The time of a status is that of the run's status,
+// for which SUBMITTED and WORKING are the same.
 func (p *projector) settle(at int64) []event {
 	stale := p.updateQuestion()
 	awaiting := p.awaiting()
@@ -412,7 +412,7 @@ func (p *projector) endReason() string {
 	return ""
 }
 
-// statusMessage is what the agent says with a status.
+// statusMessage returns the message of the agent in a status.
 func (p *projector) statusMessage() *a2apb.Message {
 	switch p.state {
 	case a2apb.TaskState_TASK_STATE_COMPLETED:
@@ -428,7 +428,7 @@ func (p *projector) statusMessage() *a2apb.Message {
 	return nil
 }
 
-// why names the reason, and the executor's fault where that was it.
+// why returns the reason of the run's end, with the executor's error if that was the reason.
 func (p *projector) why() string {
 	if p.fault.Code == "" || p.reason != "turn_failed" && p.reason != reasonRejected {
 		return p.reason
@@ -436,7 +436,7 @@ func (p *projector) why() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", p.reason, p.fault.Code, p.fault.Message), ": ")
 }
 
-// events says how a state is left that is moved from outside.
+// events returns a text with the events that a caller may send in the present state.
 func (p *projector) events() string {
 	var names []string
 	if node := p.graph.States[p.current]; node != nil && !node.Terminal {
@@ -451,7 +451,7 @@ func (p *projector) events() string {
 	return fmt.Sprintf("state %s waits for one of the events %s", p.current, strings.Join(names, ", "))
 }
 
-// ending adds the status of a run that ended.
+// ending adds the status of a run that has ended to metadata.
 func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
 	if p.final.Terminal() {
 		metadata.Fields[protocol.StatusKey] = structpb.NewStringValue(p.run.String())
@@ -465,7 +465,7 @@ func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
 	return metadata
 }
 
-// lostToProto tells the event that an end took with it; nil = none.
+// lostToProto converts the event that was lost because the run ended; nil if there is none.
 func lostToProto(b *machine.Ended) *structpb.Value {
 	if b.Event == "" && b.Intended == "" {
 		return nil
@@ -482,7 +482,7 @@ func lostToProto(b *machine.Ended) *structpb.Value {
 	}})
 }
 
-// generation is the metadata of an event.
+// generation returns the metadata of an event.
 func generation(seq uint64, reason string) *structpb.Struct {
 	fields := map[string]*structpb.Value{generationKey: structpb.NewNumberValue(float64(seq))}
 	if reason != "" {

@@ -10,29 +10,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// PushConfigs keeps the push configurations of tasks and sees to it that they are
-// served. Owner and agent were checked before.
+// PushConfigs stores the push configurations of tasks and starts their deliveries. The caller has checked the owner and
+// the agent.
 type PushConfigs interface {
-	// Create keeps a configuration of a task under its id, or under a new one; the
-	// same id again replaces it. Errors: a *machine.Error for the URL.
+	// Create stores a configuration of a task under its id, or under a new one. It replaces the one with the
+	// same id. Errors: a *machine.Error for the URL.
 	Create(ctx context.Context, task *machine.State, config PushConfig) (PushConfig, error)
-	// Configs lists those of a task in the order of their ids.
+	// Configs lists the configurations of a task in the order of their ids.
 	Configs(ctx context.Context, task *machine.State) ([]PushConfig, error)
-	// Delete forgets one; one that is not there is no error.
+	// Delete removes a configuration. A missing one is no error.
 	Delete(ctx context.Context, task *machine.State, id string) error
 }
 
-// PushConfig is where the events of one task are sent.
+// PushConfig is the address to which the events of a task are sent.
 type PushConfig struct {
 	ID  string
 	URL string
-	// Token is sent back unchanged; Scheme and Credentials are for the header Authorization. No
-	// answer contains them again.
+	// Token is sent back unchanged. Scheme and Credentials are the header Authorization. No answer
+	// contains them again.
 	Token               string
 	Scheme, Credentials string
 }
 
-// redacted stands for a secret that was given.
+// redacted replaces a secret in an answer.
 const redacted = "[redacted]"
 
 func configToProto(tenant, task string, c PushConfig) *a2apb.TaskPushNotificationConfig {
@@ -56,7 +56,7 @@ func configFromProto(in *a2apb.TaskPushNotificationConfig) PushConfig {
 	}
 }
 
-// pushed is find for the four operations of push configurations.
+// pushed is find for the four methods about push configurations.
 func (s *Service) pushed(ctx context.Context, tenant, task string) (*machine.State, error) {
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (s *Service) pushed(ctx context.Context, tenant, task string) (*machine.Sta
 	return state, err
 }
 
-// configure keeps the configuration that came with a message.
+// configure stores the push configuration in a message.
 func (s *Service) configure(ctx context.Context, m *inbound, state *machine.State) error {
 	in := m.req.GetConfiguration().GetTaskPushNotificationConfig()
 	if in == nil || state.Status.Terminal() {

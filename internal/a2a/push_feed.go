@@ -16,21 +16,21 @@ import (
 // pushType is the media type of pushed events (S§4.3.3).
 const pushType = "application/a2a+json"
 
-// PushEvents are the events of one task for one configuration, as streams tell
-// them. They are read as the owner of the task.
+// PushEvents are the events of one task for one push configuration, the same as in streams. They are read with the rights
+// of the task's owner.
 type PushEvents struct {
 	tail *tail
 	sub  *machine.Subscription
-	// seq and nth are the place of the event that was looked at last: a record may
-	// make several, counted from 1.
+	// seq and nth are the position of the last event that was read. A record may cause several events,
+	// which nth counts from 1.
 	seq uint64
 	nth uint16
-	// erasable: the run can be erased, so its values are kept only in its own rows.
+	// erasable means that the run can be erased, so its values are stored only in its own rows.
 	erasable bool
 }
 
-// PushEvents opens the events of a subscription behind its position. The whole
-// journal is read: what an event says depends on all before it.
+// PushEvents opens the events after the position of a subscription. It reads the whole journal, because an event depends
+// on all records before it.
 func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*PushEvents, error) {
 	caller := runtime.Call{
 		Namespace: s.cfg.Engine.NamespaceName(sub.Namespace), Principal: runtime.Principal{Subject: sub.Owner, Scopes: runtime.ScopeRunsRead},
@@ -49,7 +49,7 @@ func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*P
 	return &PushEvents{tail: t, sub: sub, erasable: state.Erasable}, nil
 }
 
-// Next waits for the next events; io.EOF is the end of the task.
+// Next waits for the next events. io.EOF means that the task has ended.
 func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	if p.tail == nil {
 		// The values of the run were erased, so there are no more pushes.
@@ -58,7 +58,7 @@ func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	for {
 		events, err := p.tail.next(ctx)
 		if errors.Is(err, streams.ErrEnded) && p.tail.final == 0 {
-			// The engine is going, not the task; what is left is for its successor.
+			// The engine is closing, not the task. The next owner of the store sends the rest.
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -88,7 +88,7 @@ func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	}
 }
 
-// fresh counts an event and tells whether it is behind what was pushed.
+// fresh counts an event and reports whether it was not pushed yet.
 func (p *PushEvents) fresh(seq uint64) bool {
 	if seq != p.seq {
 		p.seq, p.nth = seq, 0
@@ -97,7 +97,7 @@ func (p *PushEvents) fresh(seq uint64) bool {
 	return seq > p.sub.After || seq == p.sub.After && p.nth > p.sub.Index
 }
 
-// Close ends the reading.
+// Close ends the feed.
 func (p *PushEvents) Close() {
 	if p.tail != nil {
 		p.tail.close()

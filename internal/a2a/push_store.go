@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxConfigs bounds the push configurations of one task.
+// maxConfigs limits the push configurations of one task.
 const maxConfigs = 16
 
-// wholeRecord is behind all events of a record.
+// wholeRecord is a position after all events of a record.
 const wholeRecord = 1<<16 - 1
 
 // Subscriptions is the part of the subscription service that [Pushes] uses.
@@ -24,7 +24,7 @@ type Subscriptions interface {
 	Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error
 }
 
-// Pushes keeps push configurations as subscriptions. It implements [PushConfigs].
+// Pushes stores push configurations as subscriptions. It implements [PushConfigs].
 type Pushes struct {
 	Engine Subscriptions
 	// Serve is called for a new or changed configuration, Stop for a removed one.
@@ -49,7 +49,7 @@ func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushCo
 		URL: config.URL, Token: config.Token, Scheme: config.Scheme, Credentials: config.Credentials, After: state.Seq, Index: wholeRecord,
 	}
 	if state.Status.Terminal() {
-		// At least the end of the task is pushed.
+		// The task has ended. Its end is pushed at least.
 		sub.After = state.Seq - 1
 	}
 	full := func(have int) error {
@@ -77,7 +77,7 @@ func (p *Pushes) Configs(ctx context.Context, task *machine.State) ([]PushConfig
 	}
 	out := make([]PushConfig, 0, len(subs))
 	for i := range subs {
-		// An imported run may have the id of one of another namespace.
+		// An imported run may have the id of a run in another namespace.
 		if s := &subs[i]; s.Namespace == task.Namespace {
 			out = append(out, PushConfig{ID: s.ID, URL: s.URL, Token: s.Token, Scheme: s.Scheme, Credentials: s.Credentials})
 		}

@@ -19,17 +19,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Bounds of what a question shows of a call's arguments, bytes: in its data, and in the text
-// for people.
+// Limits of the arguments of a call in a question, in bytes: in its data, and in its text for people.
 const (
 	maxQuestionPayload = 64 << 10
 	maxQuestionText    = 1024
 )
 
-// digestMark begins digests of calls on the wire.
+// digestMark begins the digest of a call in messages.
 const digestMark = "sha256:"
 
-// heldCall is a call that the pack holds, or held: what a person is asked about.
+// heldCall is a call that the pack holds or has held, about which a person is asked.
 type heldCall struct {
 	step    uint32
 	tool    string
@@ -38,21 +37,21 @@ type heldCall struct {
 	why     string
 	// deadline is the time limit of the decision, Unix nanoseconds.
 	deadline int64
-	// open: it waits for a decision.
+	// open means that the call waits for a decision.
 	open bool
 }
 
-// redaction hides values of held calls from their reader; nil = none. A reader that may not see
-// the values may not decide about them either.
+// redaction hides values of held calls from a reader. nil hides none. A reader that may not see the values may not decide
+// about them either.
 type redaction struct{ hidden *pack.Hidden }
 
 // redactsArguments reports whether the arguments of a tool are sensitive.
 func (v *redaction) redactsArguments(tool string) bool { return v != nil && v.hidden.Payload(tool) }
 
-// redactsReason: why a condition failed may quote what it looked at.
+// redactsReason reports whether the error of a condition is hidden. It may quote the values that the condition reads.
 func (v *redaction) redactsReason() bool { return v != nil && v.hidden != nil }
 
-// stepRequested follows a call that is held.
+// stepRequested records a call that is held.
 func (p *projector) stepRequested(b *machine.StepRequested) {
 	p.started, p.backoff = true, false
 	if b.Hold == nil {
@@ -65,7 +64,7 @@ func (p *projector) stepRequested(b *machine.StepRequested) {
 	p.questionChanged = true
 }
 
-// decided follows what became of a held call. What was said about it is part of the history.
+// decided records the decision about a held call, and returns the message about it in the history.
 func (p *projector) decided(seq uint64, b *machine.StepDecided) []event {
 	i := slices.IndexFunc(p.held, func(h heldCall) bool { return h.step == b.Step })
 	if i < 0 {
@@ -116,8 +115,8 @@ func (p *projector) holds() bool {
 	return slices.ContainsFunc(p.held, func(h heldCall) bool { return h.open })
 }
 
-// updateQuestion makes the calls that wait part of the question, whenever one of them is new or gone,
-// and reports whether what was asked is no more.
+// updateQuestion adds the calls that wait for a decision to the question, if one of them is new or gone. It reports
+// whether the last sent question is out of date.
 func (p *projector) updateQuestion() (stale bool) {
 	again, asked := p.questionChanged, p.questionHasHeld
 	p.questionChanged, p.questionHasHeld = false, p.holds() && !p.final.Terminal()
@@ -140,7 +139,7 @@ func (p *projector) updateQuestion() (stale bool) {
 	return true
 }
 
-// questionOf is what one call asks: a text for people, and the same as data.
+// questionOf returns the question about one held call: a text for people, and the same as data.
 func (p *projector) questionOf(h *heldCall) []*a2apb.Part {
 	at := time.Unix(0, h.deadline).UTC().Format(time.RFC3339)
 	rule := p.graph.Tools[h.tool].Approval
@@ -174,8 +173,8 @@ func (p *projector) questionOf(h *heldCall) []*a2apb.Part {
 	return []*a2apb.Part{textPart(text), approvalPart(asked)}
 }
 
-// showPayload puts the arguments of a call into an object: as payload, or as the text
-// payload_json where a number would become another one, since data on the wire has doubles.
+// showPayload adds the arguments of a call to an object: as payload, or as the text payload_json if doubles cannot hold
+// one of their numbers.
 func showPayload(object map[string]any, payload []byte) {
 	if strictjson.Doubles(payload) != nil {
 		object["payload_json"] = string(payload)
@@ -184,7 +183,7 @@ func showPayload(object map[string]any, payload []byte) {
 	object["payload"] = json.RawMessage(payload)
 }
 
-// answersOf says where each answer leads.
+// answersOf describes the effect of each possible answer.
 func answersOf(dedupe []string) map[string]string {
 	edit := "the call goes out with payload instead, which has to be what the tool takes"
 	if len(dedupe) > 0 {
@@ -197,11 +196,11 @@ func answersOf(dedupe []string) map[string]string {
 	}
 }
 
-// approvalPart is the data of a question or of an answer to one.
+// approvalPart returns the data part of a question or of an answer.
 func approvalPart(value any) *a2apb.Part {
 	raw, err := json.Marshal(map[string]any{protocol.ApprovalURI: value})
 	if err != nil {
-		// Payloads are JSON that was read before.
+		// This cannot happen: payloads are JSON that was decoded before.
 		raw = []byte("null")
 	}
 	var compact bytes.Buffer

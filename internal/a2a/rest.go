@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// route is one path of the HTTP+JSON binding.
+// route is one path of the HTTP+JSON binding, with its method.
 type route struct {
 	verbs  string
 	method string
-	// fields are the request's fields that the path gives, in order.
+	// fields are the fields of the request whose values are in the path, in order.
 	fields []protoreflect.Name
 }
 
@@ -26,7 +26,7 @@ const (
 	post = http.MethodPost
 )
 
-// routeOf finds the method of a path behind the agent's (S§5.3).
+// routeOf returns the route of the part of a path after the agent (S§5.3), and the values in it.
 func routeOf(verb, path string) (route, []string, bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for i := range parts {
@@ -62,8 +62,8 @@ var topRoutes = map[string]route{
 	"extendedAgentCard": {get, "GetExtendedAgentCard", nil},
 }
 
-// taskRoute: the specification's text and its proto file do not agree on the verb
-// of :subscribe; both are taken.
+// taskRoute returns the route of a path below a task. The text of the specification and its proto file do not agree on the
+// HTTP method of :subscribe, so both are accepted.
 func taskRoute(segment string) (route, string) {
 	id := []protoreflect.Name{"id"}
 	if task, ok := strings.CutSuffix(segment, ":cancel"); ok {
@@ -136,7 +136,7 @@ func answerMedia(r *http.Request) string {
 	return mediaA2A
 }
 
-// readREST makes the request out of body, query and path.
+// readREST decodes a request from body, query and path.
 func (s *Service) readREST(r *http.Request, m *method, found route, values []string) (proto.Message, error) {
 	in := m.request()
 	if r.Method == post {
@@ -162,7 +162,7 @@ func (s *Service) readREST(r *http.Request, m *method, found route, values []str
 	return in, nil
 }
 
-// setPath sets a field that the path gives; a body may repeat it.
+// setPath sets a field to its value in the path. The body may repeat the value.
 func setPath(in proto.Message, name protoreflect.Name, value string) error {
 	field := in.ProtoReflect().Descriptor().Fields().ByName(name)
 	if said := in.ProtoReflect().Get(field).String(); said != "" && said != value {
@@ -174,11 +174,10 @@ func setPath(in proto.Message, name protoreflect.Name, value string) error {
 
 func stringValue(s string) protoreflect.Value { return protoreflect.ValueOfString(s) }
 
-// queryAliases are names that clients use besides the specification's.
+// queryAliases maps names that some clients use to those of the specification.
 var queryAliases = map[string]string{"lastUpdatedAfter": "statusTimestampAfter"}
 
-// readQuery reads the fields of a request from a query, in either spelling. What
-// it does not know is ignored.
+// readQuery sets the fields of a request from a query, in either spelling. It ignores unknown parameters.
 func readQuery(query url.Values, in proto.Message) error {
 	object := map[string]json.RawMessage{}
 	fields := in.ProtoReflect().Descriptor().Fields()
@@ -205,21 +204,20 @@ func readQuery(query url.Values, in proto.Message) error {
 	return nil
 }
 
-// queryValue is a query's text as JSON of the field. ProtoJSON reads numbers from
-// strings, too; booleans it does not.
+// queryValue converts a text of a query to the JSON of a field. ProtoJSON accepts numbers in strings, but no booleans.
 func queryValue(field protoreflect.FieldDescriptor, text string) json.RawMessage {
 	if field.Kind() == protoreflect.BoolKind && (text == "true" || text == "false") {
 		return json.RawMessage(text)
 	}
 	if field.Message() != nil && field.Message().FullName() == (&timestamppb.Timestamp{}).ProtoReflect().Descriptor().FullName() {
-		// A plus sign that was not escaped.
+		// The client did not escape a plus sign in the time.
 		text = strings.ReplaceAll(text, " ", "+")
 	}
 	raw, _ := json.Marshal(text)
 	return raw
 }
 
-// statusError is the body of an error (AIP-193).
+// statusError is the JSON body of an error (AIP-193).
 type statusError struct {
 	Code    int               `json:"code"`
 	Status  string            `json:"status"`
@@ -243,7 +241,7 @@ func (s *Service) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	writeJSON(w, e.kind.http, mediaJSON, s.statusBody(r, err))
 }
 
-// codeName is a code of gRPC in UPPER_SNAKE.
+// codeName returns the name of a gRPC code in UPPER_SNAKE.
 func codeName(c codes.Code) string {
 	if c == codes.Canceled {
 		return "CANCELLED"

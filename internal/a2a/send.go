@@ -22,25 +22,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxContextBytes bounds a context id that a caller chose.
+// maxContextBytes limits a context id from a caller, in bytes.
 const maxContextBytes = 256
 
-// inbound is one SendMessage or SendStreamingMessage on its way.
+// inbound is a SendMessage or SendStreamingMessage call that is being processed.
 type inbound struct {
 	call
 	req    *a2apb.SendMessageRequest
 	agent  *agent
 	caller runtime.Call
-	// speaker gives the answer to a question: the principal that a delegation names, otherwise
-	// the caller.
+	// speaker is the principal that answers a question: the one that a delegation names, otherwise the
+	// caller.
 	speaker runtime.Call
 	parts   []machine.Part
-	// id makes the send idempotent; "" = it is not.
+	// id is the idempotency id of the message, or "".
 	id string
 }
 
-// accept checks a message and brings it to its run: a new one, or the one that
-// its task is. It returns the run as the message left it.
+// accept checks a message and passes it to its run: a new run, or the run of its task. It returns the run after the
+// message.
 func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (runtime.Answer, *inbound, error) {
 	c, err := s.negotiate(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (ru
 	return answer, m, err
 }
 
-// checkSend is what can be said of a message without its task.
+// checkSend checks a message as far as that is possible without its task.
 func (s *Service) checkSend(m *inbound) (err error) {
 	msg, conf := m.req.GetMessage(), m.req.GetConfiguration()
 	switch {
@@ -90,7 +90,7 @@ func (s *Service) checkSend(m *inbound) (err error) {
 	return m.checkModes()
 }
 
-// historyOf is how many messages of the history are wanted; nil = all.
+// historyOf returns the requested number of messages of the history; nil means all.
 func historyOf(conf *a2apb.SendMessageConfiguration) *int32 {
 	if conf == nil {
 		return nil
@@ -98,8 +98,8 @@ func historyOf(conf *a2apb.SendMessageConfiguration) *int32 {
 	return conf.HistoryLength
 }
 
-// checkModes holds the media types against those that the pack's author wrote
-// down; an agent without a word on them takes everything.
+// checkModes checks the media types of a message against those that the pack declares. An agent that declares none accepts
+// all.
 func (m *inbound) checkModes() error {
 	def := m.agent.def()
 	declared, err := m.agent.pack.Variables(pack.Entry{Agent: m.agent.member})
@@ -124,7 +124,7 @@ func (m *inbound) checkModes() error {
 	return failAt(contentType, "configuration.acceptedOutputModes", "the agent answers with %s", strings.Join(def.OutputModes, ", "))
 }
 
-// modeOf is the media type of a part; "" = its sender does not say.
+// modeOf returns the media type of a part, or "" if the sender does not say.
 func modeOf(p *machine.Part) string {
 	switch {
 	case p.MediaType != "":
@@ -137,12 +137,12 @@ func modeOf(p *machine.Part) string {
 	return ""
 }
 
-// givesVariables: the part is one by which an agent with variables gets them.
+// givesVariables reports whether the part sets variables of an agent that has variables.
 func givesVariables(p *machine.Part, declared []pack.Declared) bool {
 	return p.Kind == machine.PartJSON && len(declared) > 0 && len(p.Data) > 0 && p.Data[0] == '{'
 }
 
-// modeIn matches a media type with patterns such as text/* and */*.
+// modeIn reports whether a media type matches one of the patterns, such as text/* and */*.
 func modeIn(kind string, patterns []string) bool {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
 	kind = strings.TrimSpace(kind)
@@ -153,9 +153,9 @@ func modeIn(kind string, patterns []string) bool {
 	})
 }
 
-// idempotency is the id under which the same message is known again, or "": then
-// it is a new one. It covers the agent and the key, else the message's id; the engine
-// refuses another body under it.
+// idempotency returns the id by which a repeat of the message is recognized, or "" if every message is a new one. The id
+// consists of the agent and the caller's key, or the message's id if there is no key. The engine refuses a different
+// message with the same id.
 func (m *inbound) idempotency() string {
 	if !m.wants(protocol.DelegationURI) && !m.wants(protocol.IdempotentURI) && m.idempotencyKey == "" {
 		return ""
@@ -205,8 +205,7 @@ func (s *Service) execution() machine.Execution {
 	return s.cfg.Execution()
 }
 
-// contextID is the sender's, or a new one; the same one for a message that may be
-// sent again.
+// contextID returns the sender's context id, or a new one. A message with an idempotency id always gets the same one.
 func (m *inbound) contextID() string {
 	if id := m.req.GetMessage().GetContextId(); id != "" {
 		return id
@@ -217,9 +216,9 @@ func (m *inbound) contextID() string {
 	return "ctx-" + strings.ToLower(rand.Text())
 }
 
-// variables are the run's: `variables` of the metadata, then the data parts that
-// are objects, in order; then the text, if exactly one required string is left
-// (semantics §8). For an agent without variables data is only content.
+// variables returns the variables of the new run: `variables` in the metadata, then the data parts that are objects, in
+// order, then the text, if exactly one required string is missing (semantics §8). For an agent without variables, data is
+// only content.
 func (m *inbound) variables() ([]byte, error) {
 	declared, err := m.agent.pack.Variables(pack.Entry{Agent: m.agent.member})
 	if err != nil {
@@ -238,7 +237,7 @@ func (m *inbound) variables() ([]byte, error) {
 	}
 	for i := range m.parts {
 		if p := &m.parts[i]; givesVariables(p, declared) {
-			own, _ := strictjson.Object(p.Data) // it gives variables
+			own, _ := strictjson.Object(p.Data) // it is an object, see givesVariables
 			maps.Copy(values, own)
 		}
 	}
@@ -269,10 +268,10 @@ func (m *inbound) fill(declared []pack.Declared, values map[string]json.RawMessa
 	}
 }
 
-// eventKey names, in the metadata of a message, the event of an external state.
+// eventKey is the metadata key of a message that names the event of a state with external orchestration.
 const eventKey = "pawl.dev/event"
 
-// resume brings a message to the run of its task.
+// resume passes a message to the run of its task.
 func (s *Service) resume(ctx context.Context, m *inbound) (runtime.Answer, error) {
 	msg := m.req.GetMessage()
 	state, err := s.task(ctx, m.caller, m.agent, msg.GetTaskId())
@@ -297,7 +296,7 @@ func (s *Service) resume(ctx context.Context, m *inbound) (runtime.Answer, error
 	}
 	if state.Status.Terminal() {
 		if m.id != "" {
-			// The message may be what brought the task to its end.
+			// The message may be a repeat of the one with which the task ended.
 			if answer, err := s.input(ctx, m, state); err == nil && answer.Duplicate {
 				return answer, nil
 			}
@@ -316,7 +315,7 @@ func (s *Service) resume(ctx context.Context, m *inbound) (runtime.Answer, error
 		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, Event: event, EventID: m.id, ExpectedSeq: state.VisitSeq,
 	})
 	if err != nil && answer.Duplicate {
-		// The message was taken before, and the run has gone on since.
+		// The message was accepted before, and the run has continued since.
 		return answer, nil
 	}
 	return moved, err
@@ -329,7 +328,7 @@ func (s *Service) input(ctx context.Context, m *inbound, state *machine.State) (
 	})
 }
 
-// askingStep returns the step of the delegation whose agent asked for the message; 0 = none.
+// askingStep returns the step of the delegation whose agent waits for the message, or 0.
 func askingStep(state *machine.State) uint32 {
 	for i := range state.Steps {
 		p := &state.Steps[i]
@@ -340,10 +339,9 @@ func askingStep(state *machine.State) uint32 {
 	return 0
 }
 
-// eventOf is the event that a message means in a state that is moved from
-// outside: the one that its metadata names, else the state's single one, else
-// none. The right to move the run is the engine's to judge, before the message is
-// taken.
+// eventOf returns the event that a message means in a state with external orchestration: the one that its metadata names,
+// otherwise the only one of the state, otherwise "". The engine checks the right to send the event before the message is
+// accepted.
 func (s *Service) eventOf(ctx context.Context, m *inbound, state *machine.State) (string, error) {
 	named := m.req.GetMessage().GetMetadata().GetFields()[eventKey].GetStringValue()
 	graph, err := s.graph(ctx, state)

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Engine is what the service needs of [runtime.Engine].
+// Engine is the part of the runtime that the service uses.
 type Engine interface {
 	StartRun(ctx context.Context, req runtime.StartRequest) (runtime.Answer, error)
 	SendInput(ctx context.Context, req runtime.InputRequest) (runtime.Answer, error)
@@ -34,68 +34,67 @@ type Engine interface {
 	PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error)
 	PackRegistered(ctx context.Context, call runtime.Call, ref string) (int64, error)
 	ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (packs.PackPage, error)
-	// NamespaceName is the name of a run's namespace.
+	// NamespaceName returns the name of a namespace by its number.
 	NamespaceName(number uint32) string
 }
 
-// Host is the server that the service is on.
+// Host is the server that the service runs on.
 type Host interface {
-	// Principal is the caller of an admitted call.
+	// Principal returns the authenticated caller of a call.
 	Principal(ctx context.Context) runtime.Principal
 	// Admit does for HTTP requests what the interceptors do for gRPC: authentication, scopes
 	// and limits. Serve the request with the returned context.
 	Admit(r *http.Request, fullMethod string) (context.Context, error)
-	// CheckNamespace is the rest of Admit, once the request is read: whether the namespace that it
-	// names is one of the caller's, and whether it is too much for that.
+	// CheckNamespace is the second part of Admit, after the request was read. It checks the caller's
+	// right to the namespace of the request, and the limit of that namespace.
 	CheckNamespace(ctx context.Context, fullMethod string, request any) error
-	// Completed is called with the outcome of an admitted request.
+	// Completed records the outcome of an admitted HTTP request in the audit log.
 	Completed(ctx context.Context, fullMethod string, request any, err error)
-	// AcquireWaitSlot takes a place among the calls of a namespace that wait. Its context ends when the server
-	// drains or the caller's right is withdrawn; leave gives the place back.
+	// AcquireWaitSlot takes a place among the calls of a namespace that wait. Its context ends when the
+	// server drains or the caller loses its right; leave gives the place back.
 	AcquireWaitSlot(ctx context.Context, fullMethod, namespace string) (stay context.Context, leave func(), err error)
-	// Addr and HTTPAddr are the bound addresses, "" = not listened on.
+	// Addr and HTTPAddr return the bound addresses. "" means that there is no such port.
 	Addr() string
 	HTTPAddr() string
-	// Secured says whether the addresses speak TLS, and whether callers must show a
-	// token or a certificate.
+	// Secured reports whether the ports use TLS, and whether callers must show a token or a
+	// certificate.
 	Secured() (tls, token, certificate bool)
 }
 
-// Config is what a [Service] is built from.
+// Config configures a [Service].
 type Config struct {
 	// Engine is required.
 	Engine Engine
-	// Log gets what callers must not see. Default: discarded.
+	// Log receives errors that callers must not see. Default: discarded.
 	Log *slog.Logger
-	// Root is the agent without a tenant, "PACK" or "PACK/AGENT"; "" = the entry
-	// agent of the one pack that has agents.
+	// Root is the agent for calls without a tenant, "PACK" or "PACK/AGENT". Default: the entry agent of
+	// the only pack with agents.
 	Root string
-	// URL is the public base URL of the HTTP bindings, as cards name it; "" = the
-	// bound address.
+	// URL is the public base URL of the HTTP bindings in cards. Default: the bound address.
 	URL string
-	// GRPCAddr is the public HOST:PORT of the gRPC port; "" = the bound address.
+	// GRPCAddr is the public HOST:PORT of the gRPC port in cards. Default: the bound address.
 	GRPCAddr string
-	// Execution says how new tasks are executed. Default: by workers. Tasks of a delegation
-	// within the sidecar are executed like the delegating run.
+	// Execution returns how new tasks are executed. Default: by workers. Tasks of a delegation within the
+	// sidecar are executed like the delegating run.
 	Execution func() machine.Execution
-	// InProcess: the only caller is this sidecar's own outbox. The journal has the principals
-	// for which it answers.
+	// InProcess means that the only caller is this sidecar's own outbox. The journal then has the
+	// principals for which it answers.
 	InProcess bool
-	// LenientVersion takes calls without A2A-Version as 1.0.
+	// LenientVersion accepts calls without the header A2A-Version as version 1.0.
 	LenientVersion bool
 	// RequiredExtensions are those of [Extensions] that a caller must declare.
 	RequiredExtensions []string
-	// CardKey signs the cards; nil = they are not signed.
+	// CardKey signs the cards. If it is nil, they are not signed.
 	CardKey *CardKey
-	// NoStreams refuses streams, as the card says then.
+	// NoStreams refuses streams. The cards say so.
 	NoStreams bool
-	// Push keeps the push configurations; nil = the four operations answer
+	// Push stores the push configurations. If it is nil, the four methods about them return
 	// PushNotificationNotSupported.
 	Push PushConfigs
-	// MaxMessageBytes bounds a request body. Default 4 MiB.
+	// MaxMessageBytes limits the body of a request. Default 4 MiB.
 	MaxMessageBytes int
-	// ReplyGrace is how long a stream holds its first event for an executor that
-	// answers with a message instead of a task. Default 100 ms.
+	// ReplyGrace is how long a stream delays its first event, because the executor may answer with a
+	// message instead of a task. Default 100 ms.
 	ReplyGrace time.Duration
 }
 
@@ -104,13 +103,13 @@ const (
 	defaultReplyGrace   = 100 * time.Millisecond
 )
 
-// Service answers A2A. Safe for concurrent use. Use [New].
+// Service implements A2A. Safe for concurrent use. Use [New].
 type Service struct {
 	cfg  Config
 	host Host
 }
 
-// New checks the configuration and builds a service on a host.
+// New checks the configuration and returns a service on a host.
 func New(cfg Config, host Host) (*Service, error) {
 	if cfg.Engine == nil || host == nil {
 		return nil, errors.New("a2a: engine and host are required")
@@ -132,7 +131,7 @@ func New(cfg Config, host Host) (*Service, error) {
 	return &Service{cfg: cfg, host: host}, nil
 }
 
-// problem gives an error its form and logs what is kept back.
+// problem converts an error for the caller, and logs what the caller must not see.
 func (s *Service) problem(ctx context.Context, method string, err error) *Error {
 	e, hidden := errorOf(err)
 	if hidden != nil {
@@ -141,8 +140,8 @@ func (s *Service) problem(ctx context.Context, method string, err error) *Error 
 	return e
 }
 
-// caller is the principal of a call to an agent as the engine takes it: in the namespace
-// that the tenant names, else in its own.
+// caller returns the caller of a call to an agent in the engine's form, in the namespace that the tenant names, otherwise
+// in the caller's own.
 func (s *Service) caller(ctx context.Context, tenant string) runtime.Call {
 	call := runtime.Call{Principal: s.host.Principal(ctx)}
 	if call.Namespace, _ = validate.SplitTenant(tenant); call.Namespace == "" {
@@ -151,7 +150,7 @@ func (s *Service) caller(ctx context.Context, tenant string) runtime.Call {
 	return call
 }
 
-// graph is the control flow of a task's run.
+// graph returns the graph of a task's run.
 func (s *Service) graph(ctx context.Context, state *machine.State) (*machine.Graph, error) {
 	return s.cfg.Engine.Graph(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
 }

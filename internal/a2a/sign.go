@@ -23,18 +23,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// CardKey signs agent cards (S§8.4): JWS over the RFC 8785 form of the card
-// without its signatures.
+// CardKey signs agent cards (S§8.4), with JWS over the RFC 8785 form of the card without its signatures.
 type CardKey struct {
 	signer jose.Signer
-	// ID is the RFC 7638 thumbprint of the public key, the signature's kid.
+	// ID is the RFC 7638 thumbprint of the public key. It is the kid of the signatures.
 	ID string
 	// Public is the key as a JWK.
 	Public jose.JSONWebKey
 }
 
-// ReadCardKey reads a PEM file with one private key: PKCS #8, or as openssl writes
-// EC and RSA keys. P-256, P-384 and P-521, RSA of 2048 bits and more, Ed25519.
+// ReadCardKey reads a PEM file with one private key, in PKCS #8 or as openssl writes EC and RSA keys. It accepts P-256,
+// P-384 and P-521, RSA of 2048 bits and more, and Ed25519.
 func ReadCardKey(path string) (*CardKey, error) {
 	content, err := secretfile.Read(path)
 	if err != nil {
@@ -118,7 +117,7 @@ func algorithmOf(key crypto.Signer) (jose.SignatureAlgorithm, error) {
 	return "", errors.New("want P-256, P-384, P-521, Ed25519 or RSA of at least 2048 bits")
 }
 
-// sign makes the signature of a card.
+// sign returns the signature of a card.
 func (k *CardKey) sign(card *a2apb.AgentCard) (*a2apb.AgentCardSignature, error) {
 	payload, err := signedForm(card)
 	if err != nil {
@@ -136,8 +135,7 @@ func (k *CardKey) sign(card *a2apb.AgentCard) (*a2apb.AgentCardSignature, error)
 	return &a2apb.AgentCardSignature{Protected: parts[0], Signature: parts[2]}, nil
 }
 
-// signedForm is what is signed: the card as it is served, without signatures, in
-// RFC 8785 canonical form.
+// signedForm returns the bytes that are signed: the card as it is served, without signatures, in RFC 8785 canonical form.
 func signedForm(card *a2apb.AgentCard) ([]byte, error) {
 	served, err := marshal(card)
 	if err != nil {
@@ -155,7 +153,7 @@ func signedForm(card *a2apb.AgentCard) ([]byte, error) {
 	return jcs.Transform(plain)
 }
 
-// etag names the bytes of a card.
+// etag returns the HTTP entity tag of a card's bytes.
 func etag(body []byte) string {
 	sum := sha256.Sum256(body)
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:18]) + `"`

@@ -6,10 +6,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// reasonRejected is the reason of runs whose work the agent refused.
+// reasonRejected is the reason of a run whose work the agent refused.
 const reasonRejected = "rejected"
 
-// endState is what an ended run is to its sender.
+// endState returns the task state of a run that has ended.
 func endState(status machine.Status, reason string) a2apb.TaskState {
 	switch {
 	case status == machine.Completed:
@@ -22,7 +22,7 @@ func endState(status machine.Status, reason string) a2apb.TaskState {
 	return a2apb.TaskState_TASK_STATE_FAILED
 }
 
-// taskState is what a run is to its sender, as far as its journal says.
+// taskState returns the task state of a run, as far as its journal shows it.
 func taskState(s *machine.State) a2apb.TaskState {
 	switch {
 	case s.Status.Terminal():
@@ -35,8 +35,8 @@ func taskState(s *machine.State) a2apb.TaskState {
 	return a2apb.TaskState_TASK_STATE_WORKING
 }
 
-// stateOf is taskState, or what this process knows beyond the journal: a turn that was
-// handed out is worked on before its first record.
+// stateOf is taskState, with what this process knows beyond the journal: a worker may execute a turn before there is a
+// record of that.
 func (s *Service) stateOf(state *machine.State) a2apb.TaskState {
 	told := taskState(state)
 	if told == a2apb.TaskState_TASK_STATE_SUBMITTED && s.cfg.Engine.IsTurnAssigned(state) {
@@ -52,15 +52,15 @@ func awaitState(a machine.Awaiting) a2apb.TaskState {
 	return a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 }
 
-// notStarted: no record shows an execution of the first turn yet. A hand-over to a
-// worker is recorded with the first thing that it does.
+// notStarted reports whether no record shows an execution of the first turn yet. The assignment to a worker is recorded
+// together with the worker's first action.
 func notStarted(s *machine.State) bool {
 	t := s.Turn
 	return t != nil && s.Transitions == 1 && t.Seq == s.VisitSeq && t.Attempt == 1 &&
 		t.Assigned == machine.Assignment{} && s.LastStep == 0
 }
 
-// ended reports a state that never changes.
+// ended reports whether the state never changes again.
 func ended(state a2apb.TaskState) bool {
 	switch state {
 	case a2apb.TaskState_TASK_STATE_COMPLETED, a2apb.TaskState_TASK_STATE_FAILED,
@@ -70,10 +70,10 @@ func ended(state a2apb.TaskState) bool {
 	return false
 }
 
-// interrupted reports a state in which the sender must act.
+// interrupted reports whether the sender must act before the task continues.
 func interrupted(state a2apb.TaskState) bool {
 	return state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || state == a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
 }
 
-// settled: a blocking send has its answer.
+// settled reports whether a blocking SendMessage returns in this state.
 func settled(state a2apb.TaskState) bool { return ended(state) || interrupted(state) }

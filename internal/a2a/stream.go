@@ -13,26 +13,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// item is one event of a stream.
+// item is one event of a stream. An item without a response only keeps the connection alive.
 type item struct {
 	*a2apb.StreamResponse
-	// id is where a stream that breaks behind this item goes on; 0 = at the id
-	// before it.
+	// id is the position from which a stream that breaks after this item is resumed; 0 means the id of the
+	// item before.
 	id uint64
 }
 
-// drains is the reason of a host that drains; lookFor limits the last read of a task then,
-// because a host waits no longer for answers over HTTP.
+// drains is the reason of the error of a host that drains. lookFor limits the last read of a task then, because a draining
+// host does not wait for HTTP answers.
 const (
 	drains  = "DRAINING"
 	lookFor = 200 * time.Millisecond
 )
 
-// sendFunc takes the items of a stream; a nil response is a sign of life.
+// sendFunc sends one item of a stream.
 type sendFunc func(item) error
 
-// sendMessage answers SendMessage: at once, or when the task has ended or needs
-// its sender.
+// sendMessage executes SendMessage. It returns at once, or when the task has ended or needs its sender.
 func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
 	stay, leave, err := s.host.AcquireWaitSlot(ctx, a2apb.A2AService_SendMessage_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
 	if err != nil {
@@ -56,7 +55,7 @@ func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest
 	}
 	t, f, err := s.settle(stay, m, answer)
 	if err != nil && m.id != "" {
-		return nil, cause(stay, err) // a repeat waits on
+		return nil, cause(stay, err) // a repeat continues to wait
 	}
 	if err != nil {
 		task, err := s.currentTask(ctx, stay, m, taskView{t, f, answer.State}, err)
@@ -75,7 +74,7 @@ func taskAnswer(task *a2apb.Task) *a2apb.SendMessageResponse {
 	return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Task{Task: task}}
 }
 
-// settle waits until the run that a message came to has settled behind it.
+// settle waits until the task of a message has ended or needs its sender, after the message.
 func (s *Service) settle(ctx context.Context, m *inbound, answer runtime.Answer) (*tail, *fold, error) {
 	t, f, err := s.follow(ctx, m.caller, answer)
 	if err != nil {
@@ -95,8 +94,8 @@ func (s *Service) settle(ctx context.Context, m *inbound, answer runtime.Answer)
 	return t, f, nil
 }
 
-// follow opens the run of an answer with all that has happened to it folded. A
-// run that the answer began is read from the answer.
+// follow opens the records of a run, with everything until now folded. A run that the answer has started is read from the
+// answer.
 func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtime.Answer) (*tail, *fold, error) {
 	graph, err := s.graph(ctx, answer.State)
 	if err != nil {
@@ -115,7 +114,7 @@ func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtim
 	return t, f, t.open(ctx, s.cfg.Engine, caller, after, readLive)
 }
 
-// answer is the message that the executor answered with instead of a task.
+// answer returns the message with which the executor answered instead of a task, or nil.
 func (p *projector) answer() *a2apb.Message {
 	if p.reply == nil || p.state != a2apb.TaskState_TASK_STATE_COMPLETED {
 		return nil
@@ -125,9 +124,8 @@ func (p *projector) answer() *a2apb.Message {
 	}
 }
 
-// streamMessage answers SendStreamingMessage: the task, then what happens to it,
-// until it has ended or needs an input. A wait for an authorisation, which comes
-// from elsewhere, keeps the stream open.
+// streamMessage executes SendStreamingMessage. It sends the task, then its events, until the task has ended or needs an
+// input. A wait for an authorization, which comes from elsewhere, keeps the stream open.
 func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageRequest, to sendFunc) error {
 	if s.cfg.NoStreams {
 		return noStreams()
@@ -161,7 +159,7 @@ func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageReque
 	return context.Cause(stay)
 }
 
-// streamTask tells a sender what happens to the task of his message.
+// streamTask sends the events of the task of a message to the sender.
 func (s *Service) streamTask(stay context.Context, m *inbound, answer runtime.Answer, to sendFunc) (st *stream, err error) {
 	t, f, err := s.follow(stay, m.caller, answer)
 	if err != nil {
@@ -180,7 +178,7 @@ func (s *Service) streamTask(stay context.Context, m *inbound, answer runtime.An
 	return st, st.run(stay)
 }
 
-// taskView is what was read of a task until then, and the run as its message left it.
+// taskView is a task as far as it was read, and the run after its message.
 type taskView struct {
 	*tail
 	*fold
@@ -210,8 +208,8 @@ func (s *Service) currentTask(ctx, stay context.Context, m *inbound, k taskView,
 	return k.view(historyOf(m.req.GetConfiguration()), true), nil
 }
 
-// subscribe answers SubscribeToTask: the task as it is, then its events until it has ended. A
-// resumed stream begins with the task as its reader knows it, and misses no event.
+// subscribe executes SubscribeToTask. It sends the present task, then its events until the task has ended. A resumed stream
+// begins with the task at the position of its reader, and misses no event.
 func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskRequest, to sendFunc) error {
 	if s.cfg.NoStreams {
 		return noStreams()
@@ -246,7 +244,7 @@ func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskReque
 	return cause(stay, st.run(stay))
 }
 
-// stream tells one task to one reader.
+// stream sends one task and its events to one reader.
 type stream struct {
 	*tail
 	fold    *fold
@@ -254,15 +252,15 @@ type stream struct {
 	to      sendFunc
 	// past is the last record that the sent task contains.
 	past uint64
-	// taskSent: the task was sent; later events are sent one by one.
+	// taskSent means that the task was sent, so that later events are sent one by one.
 	taskSent bool
 	// held are the events to send after the task.
 	held []event
 	done func(a2apb.TaskState) bool
 }
 
-// grace holds the task back for as long as the executor may answer with a message
-// instead. It ends with the first record.
+// grace waits for the time most with sending the task, because the executor may answer with a message instead. The first
+// record ends the wait.
 func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err error) {
 	if st.seq != st.past || settled(st.state) {
 		return false, nil
@@ -271,7 +269,7 @@ func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err
 	defer cancel()
 	events, err := st.next(short)
 	for err == nil && st.seq == st.past {
-		// The turn was dispatched: its worker may still answer with a message.
+		// A worker has the turn and may still answer with a message.
 		st.held = append(st.held, events...)
 		events, err = st.next(short)
 	}
@@ -293,12 +291,12 @@ func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err
 	return done, err
 }
 
-// begin tells the task as it was folded.
+// begin sends the task.
 func (st *stream) begin() error {
 	st.taskSent = true
 	task := st.fold.view(st.history, true)
 	id := uint64(task.GetMetadata().GetFields()[generationKey].GetNumberValue())
-	// Sent events need not be kept.
+	// Events that were sent need not be kept.
 	st.fold = nil
 	if err := st.to(item{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}, id: id}); err != nil {
 		return err
@@ -328,7 +326,7 @@ func (st *stream) run(ctx context.Context) error {
 	}
 }
 
-// last ends a stream whose journal has ended before the task was sent.
+// last ends a stream whose journal ended before the task was sent.
 func (st *stream) last() error {
 	if st.taskSent {
 		return nil
@@ -336,7 +334,7 @@ func (st *stream) last() error {
 	return st.begin()
 }
 
-// sendEvents sends events. Before the task is sent they become part of it.
+// sendEvents sends events. Before the task is sent, it adds them to the task.
 func (st *stream) sendEvents(events []event) (done bool, err error) {
 	if len(events) == 0 && st.taskSent {
 		return false, st.to(item{})
@@ -370,8 +368,8 @@ func (st *stream) sendEvents(events []event) (done bool, err error) {
 	return st.taskSent && st.done(st.state), nil
 }
 
-// indeterminate is the error of a message that the host, not its sender, stopped: it is unknown
-// whether the message was accepted.
+// indeterminate converts the error of a message that the host stopped, not its sender. It is then unknown whether the
+// message was accepted.
 func indeterminate(ctx context.Context, err error) error {
 	if _, ended := errors.AsType[*machine.Error](context.Cause(ctx)); ended && errors.Is(err, context.Canceled) {
 		return machine.ErrIndeterminate
@@ -379,7 +377,7 @@ func indeterminate(ctx context.Context, err error) error {
 	return err
 }
 
-// cause is why a stay ended, where the host ended it.
+// cause returns the error with which the host ended a wait, if it did.
 func cause(stay context.Context, err error) error {
 	var refusal *machine.Error
 	if err != nil && errors.As(context.Cause(stay), &refusal) {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// everyKind is what a projector has to be fed.
+// everyKind are the kinds of records that a projector needs.
 var everyKind = []machine.RecordKind{
 	machine.RecTransition, machine.RecInputReceived, machine.RecTurnOpened, machine.RecTurnAssigned,
 	machine.RecTurnCompleted, machine.RecTurnFailed, machine.RecTurnAbandoned, machine.RecTurnSuspended,
@@ -18,27 +18,27 @@ var everyKind = []machine.RecordKind{
 	machine.RecSteered, machine.RecStopped, machine.RecNoticeAdded, machine.RecStepDecided, machine.RecBudgetRaised,
 }
 
-// reading is what a tail is read for.
+// reading says which events a tail reads.
 type reading struct {
-	// follow: also future records; assignments: also the start of work on the task before a
-	// record shows it.
+	// follow means that it waits for future records. assignments means that it also reports the start of
+	// work on the task before a record shows it.
 	follow, assignments bool
 }
 
 var (
 	readNow  = reading{assignments: true}
 	readLive = reading{follow: true, assignments: true}
-	// readJournal makes the same events whenever it is read.
+	// readJournal reads the same events whenever it is used.
 	readJournal = reading{follow: true}
 )
 
-// tail reads the events of one task as they are committed.
+// tail reads the events of one task when they are committed.
 type tail struct {
 	watch *streams.Watch
 	*projector
 }
 
-// tail opens the records of a run, from the first.
+// tail opens the records of a run from the first one on.
 func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.State, with reading) (*tail, error) {
 	graph, err := s.graph(ctx, state)
 	if err != nil {
@@ -65,8 +65,8 @@ func (t *tail) close() {
 	}
 }
 
-// next waits for the next commits and returns their events. It returns none after a time
-// without commits. [streams.ErrEnded] is the end.
+// next waits for the next commits and returns their events. After a time without commits it returns none.
+// [streams.ErrEnded] means that the records have ended.
 func (t *tail) next(ctx context.Context) ([]event, error) {
 	page, err := t.watch.Next(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (t *tail) next(ctx context.Context) ([]event, error) {
 			return nil, erased.Err()
 		}
 		records = append(records, page.Records[i].Record)
-		// A page ends with a whole commit.
+		// A page contains only complete commits.
 		if i+1 == len(page.Records) || page.Records[i+1].Cursor.Position != page.Records[i].Cursor.Position {
 			events = append(events, t.commit(records)...)
 			records = nil

@@ -15,14 +15,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// Bounds of ListTasks (S§3.1.4).
+// Page sizes of ListTasks (S§3.1.4).
 const (
 	defaultTasks = 50
 	maxTasks     = 100
 )
 
-// task returns the run of a task that the caller may see: its own, of this agent. All other ids
-// get the same error.
+// task returns the run of a task of the agent, if the caller may see the task. All other ids get the same error.
 func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id string) (*machine.State, error) {
 	if id == "" {
 		return nil, failAt(invalidParams, "id", "is required")
@@ -41,12 +40,12 @@ func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id st
 	return state, state.CheckNotErased()
 }
 
-// owns: it is the principal's task, or the principal is an operator.
+// owns reports whether the task belongs to the principal, or the principal has the scope admin.
 func owns(p runtime.Principal, state *machine.State) bool {
 	return p.Owns(state.Task.Owner) || p.Scopes.Has(runtime.ScopeAdmin)
 }
 
-// find negotiates and resolves agent and task of a call.
+// find negotiates a call and returns its service parameters and its task.
 func (s *Service) find(ctx context.Context, tenant, id string) (call, *machine.State, error) {
 	c, err := s.negotiate(ctx)
 	if err != nil {
@@ -61,7 +60,7 @@ func (s *Service) find(ctx context.Context, tenant, id string) (call, *machine.S
 	return c, state, err
 }
 
-// getTask answers GetTask.
+// getTask executes GetTask.
 func (s *Service) getTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2apb.Task, error) {
 	if req.HistoryLength != nil && req.GetHistoryLength() < 0 {
 		return nil, failAt(invalidParams, "historyLength", "is %d, want 0 or more", req.GetHistoryLength())
@@ -77,7 +76,7 @@ func (s *Service) getTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2ap
 	return f.view(req.HistoryLength, true), nil
 }
 
-// read folds a run's records, as far as there are any now.
+// read folds all present records of a run.
 func (s *Service) read(ctx context.Context, caller runtime.Call, state *machine.State) (*fold, error) {
 	t, err := s.tail(ctx, caller, state, readNow)
 	if err != nil {
@@ -97,8 +96,7 @@ func (s *Service) read(ctx context.Context, caller runtime.Call, state *machine.
 	}
 }
 
-// listTasks answers ListTasks: the caller's tasks with this agent, the most recently changed
-// first.
+// listTasks executes ListTasks. It returns the caller's tasks with this agent, the most recently changed first.
 func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err
@@ -124,7 +122,7 @@ func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*
 	for _, state := range page.Runs {
 		f, err := s.read(ctx, list.Call, state)
 		if machine.IsDeleted(err) || machine.IsErased(err) {
-			// Since the page was read.
+			// The run was deleted since the page was read.
 			out.TotalSize--
 			continue
 		}
@@ -165,8 +163,7 @@ func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequ
 	return list, nil
 }
 
-// nanosOf is a time as the journal has it; times that it cannot have are the last
-// or the first one.
+// nanosOf converts a time to Unix nanoseconds. A time outside their range becomes the last or the first one.
 func nanosOf(at time.Time) int64 {
 	switch {
 	case at.After(time.Unix(0, math.MaxInt64)):
@@ -177,8 +174,8 @@ func nanosOf(at time.Time) int64 {
 	return at.UnixNano()
 }
 
-// cancelTask answers CancelTask. A task that is cancelled already is answered
-// like the first time; its delegations are cancelled with it.
+// cancelTask executes CancelTask, which cancels the delegations of the task too. For a task that is already cancelled it
+// returns the same answer again.
 func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
 	_, state, err := s.find(ctx, req.GetTenant(), req.GetId())
 	if err != nil {
@@ -198,7 +195,7 @@ func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) 
 			return nil, err
 		}
 	}
-	// Effects are compensated first. The task is reported as cancelled afterwards.
+	// Effects are undone first. The task is reported as cancelled after that.
 	cancelling := state.Undo != nil && state.Undo.Status == machine.Cancelled
 	if state.Status != machine.Cancelled && !cancelling {
 		return nil, failAt(taskNotCancelable, "id", "task %s %s", state.RunID, endOf(state))
@@ -210,7 +207,7 @@ func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) 
 	return f.view(nil, true), nil
 }
 
-// endOf says why a run ended, or will when its effects are undone.
+// endOf returns a text that says why a run has ended, or will end when its effects are undone.
 func endOf(state *machine.State) string {
 	if state.Undo != nil {
 		return "ends as soon as its effects are undone (" + state.Undo.Reason + ")"
@@ -218,7 +215,7 @@ func endOf(state *machine.State) string {
 	return "has ended (" + state.Reason + ")"
 }
 
-// reasonOf is the reason of a refusal of the engine, "" = it is none.
+// reasonOf returns the reason of an error of the engine, or "".
 func reasonOf(err error) string {
 	if r, ok := errors.AsType[*machine.Error](err); ok {
 		return r.Reason
@@ -226,7 +223,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// lastSeen is where a stream is taken up again; 0 = it is a new one.
+// lastSeen returns the position at which a stream is resumed; 0 means a new stream.
 func (c *call) lastSeen() (uint64, error) {
 	if c.lastEvent == "" {
 		return 0, nil

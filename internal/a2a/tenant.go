@@ -9,10 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// TenantOf returns the tenant that a request over HTTP names, "" = none. A node that does not
-// own the runs uses it to find the partition, which reads the tenant in the same way. For a
-// request that every partition refuses the result may be any. body may be cut off at the size
-// limit of messages.
+// TenantOf returns the tenant that an HTTP request names, or "". A node that does not own the runs uses it to find the
+// partition. The owner of the partition reads the tenant in the same way. For a request that every partition refuses, the
+// result may be any tenant. body may be cut off at the size limit of messages.
 func TenantOf(r *http.Request, body []byte) string {
 	t, _ := targetOf(r.URL.EscapedPath())
 	switch {
@@ -34,7 +33,7 @@ func TenantOf(r *http.Request, body []byte) string {
 	return in.GetTenant()
 }
 
-// tenantIn is the tenant in a request's JSON. Its field has the same name in both spellings.
+// tenantIn returns the tenant in the JSON of a request. Its field has the same name in both spellings.
 func tenantIn(raw []byte) string {
 	var fields struct {
 		Tenant string `json:"tenant"`

@@ -15,15 +15,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// PartError is what is wrong with a part of a message.
+// PartError is the error of an invalid part of a message.
 type PartError struct {
-	// At is the path of the field, Msg what is wrong with it.
+	// At is the path of the field. Msg says what is wrong with it.
 	At, Msg string
 }
 
 func (e *PartError) Error() string { return e.At + ": " + e.Msg }
 
-// PartsFromProto reads the parts of a message; at is their path. Errors: [*PartError].
+// PartsFromProto converts the parts of a message. at is their path. Errors: [*PartError].
 func PartsFromProto(at string, parts []*a2apb.Part) ([]machine.Part, error) {
 	out := make([]machine.Part, len(parts))
 	for i, p := range parts {
@@ -65,7 +65,7 @@ func partFromProto(at string, p *a2apb.Part) (machine.Part, error) {
 	return out, nil
 }
 
-// notJSON finds a number that JSON does not have: gRPC carries NaN and infinities, and their names are texts in JSON.
+// notJSON returns an error for a number that JSON does not have. gRPC can send NaN and infinities.
 func notJSON(at string, v *structpb.Value) error {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_NumberValue:
@@ -88,7 +88,7 @@ func notJSON(at string, v *structpb.Value) error {
 	return nil
 }
 
-// PartsToProto puts parts on the wire.
+// PartsToProto converts parts to protobuf.
 func PartsToProto(parts []machine.Part) []*a2apb.Part {
 	out := make([]*a2apb.Part, len(parts))
 	for i := range parts {
@@ -97,7 +97,7 @@ func PartsToProto(parts []machine.Part) []*a2apb.Part {
 	return out
 }
 
-// PartToProto puts a part on the wire; text that is no UTF-8 is mended.
+// PartToProto converts a part to protobuf. It replaces bytes in a text that are no UTF-8.
 func PartToProto(p *machine.Part) *a2apb.Part {
 	out := &a2apb.Part{MediaType: p.MediaType, Filename: p.Filename, Metadata: ObjectToProto(p.Metadata)}
 	switch p.Kind {
@@ -113,7 +113,7 @@ func PartToProto(p *machine.Part) *a2apb.Part {
 	return out
 }
 
-// exactPart reads a part whose text is JSON.
+// exactPart converts a part whose text is JSON.
 func exactPart(at string, p *a2apb.Part) (machine.Part, error) {
 	data, err := strictjson.Compact([]byte(p.GetText()))
 	if err != nil {
@@ -126,8 +126,7 @@ func exactPart(at string, p *a2apb.Part) (machine.Part, error) {
 	}, nil
 }
 
-// putJSON gives a part its JSON: as data, or as text where a number of it is another one as a
-// double.
+// putJSON sets the JSON of a part: as data, or as text if a double cannot hold one of its numbers.
 func putJSON(out *a2apb.Part, data []byte) {
 	if !textOnly(data) {
 		out.Content = &a2apb.Part_Data{Data: ValueToProto(data)}

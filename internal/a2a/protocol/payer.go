@@ -6,19 +6,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Payer is the object `payer` in [DelegationURI]: by which labels the run of an agent is counted.
-// It goes from a run to one of the same store alone, and is read of no other message.
+// Payer is the object `payer` in [DelegationURI]: the labels by which the run of an agent is counted in accounts. It is
+// sent only between runs of the same store, and ignored in every other message.
 type Payer struct {
 	Labels []Label `json:"labels"`
 }
 
-// Label is one of them.
+// Label is a label of a run.
 type Label struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// PayerToProto writes it as it goes in the metadata of a message.
+// PayerToProto converts a payer for the metadata of a message.
 func PayerToProto(p *machine.Payer) *structpb.Value {
 	labels := make([]*structpb.Value, len(p.Labels))
 	for i, l := range p.Labels {
@@ -31,7 +31,7 @@ func PayerToProto(p *machine.Payer) *structpb.Value {
 	}})
 }
 
-// Payer reads it; nil = the message has none.
+// Payer converts the object. It returns nil if the message has none.
 func (p *Payer) Payer() *machine.Payer {
 	if p == nil {
 		return nil

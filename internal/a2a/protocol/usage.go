@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Bounds of what a delegated run may say it consumed; those of Usage in pawl.v1.
+// Limits of the usage that a delegated run may report, like those of Usage in pawl.v1.
 const (
 	maxUsage          = 1_000_000_000_000
 	maxUsageToolCalls = 1_000_000
@@ -21,7 +21,7 @@ func AddUsage(total *machine.Usage, body machine.Body) {
 	var u machine.Usage
 	switch b := body.(type) {
 	case *machine.StepRequested:
-		// What the sidecar asks or undoes by itself is held to no bound, and counts in none.
+		// Calls that the sidecar makes by itself to ask about or undo an effect have no limit and do not count.
 		if b.Kind != machine.KindModel && b.About == nil {
 			u.ToolCalls = 1
 		}
@@ -42,8 +42,8 @@ func AddUsage(total *machine.Usage, body machine.Body) {
 	total.ToolCalls = min(total.ToolCalls+min(u.ToolCalls, maxUsageToolCalls), maxUsageToolCalls)
 }
 
-// UsageToProto is the object of [DelegationURI] in the metadata of a task that has
-// ended: {"usage": {...}}.
+// UsageToProto converts the usage of a run for the metadata of a task that has ended, under [DelegationURI]: {"usage":
+// {...}}.
 func UsageToProto(u machine.Usage) *structpb.Value {
 	fields := map[string]*structpb.Value{
 		"input_tokens": structpb.NewNumberValue(float64(u.InputTokens)), "output_tokens": structpb.NewNumberValue(float64(u.OutputTokens)),
@@ -53,9 +53,9 @@ func UsageToProto(u machine.Usage) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"usage": usage}})
 }
 
-// UsageFromProto reads it, and says which figures it does not tell: an agent need not say, and
-// what it does not say is taken for its lease. What is no count within the bounds is the
-// agent's fault: taken at its word it would give budget back, or take all.
+// UsageFromProto converts a reported usage. untold are the figures that the agent does not report; for those its lease is
+// assumed. A figure that is no count within the limits is an error of the agent: it could give budget back, or use up
+// all of it.
 func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, untold machine.Figures, err error) {
 	usage := value.GetStructValue().GetFields()["usage"].GetStructValue()
 	fields := usage.GetFields()
@@ -81,8 +81,8 @@ func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, untol
 	return u, usage != nil, untold, err
 }
 
-// LeaseToProto is what a delegation lets the agent's run consume: {"cost_micro_usd",
-// "tokens", "tool_calls"}, 0 = no bound.
+// LeaseToProto converts the budget that a delegation lends the agent's run: {"cost_micro_usd", "tokens", "tool_calls"}; 0
+// means no limit.
 func LeaseToProto(lease machine.Amount) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
 		"cost_micro_usd": structpb.NewNumberValue(float64(min(lease.CostMicro, maxUsage))),
@@ -91,15 +91,15 @@ func LeaseToProto(lease machine.Amount) *structpb.Value {
 	}})
 }
 
-// Lease is the JSON of it.
+// Lease is the JSON of a lease.
 type Lease struct {
 	CostMicro float64 `json:"cost_micro_usd"`
 	Tokens    float64 `json:"tokens"`
 	ToolCalls float64 `json:"tool_calls"`
 }
 
-// Amount reads the limit. An invalid count is an error of the sender: a run must not begin with
-// a limit that its sender did not intend.
+// Amount converts the lease. An invalid figure is an error of the sender, because a run must not begin with a limit that
+// its sender did not intend.
 func (l *Lease) Amount() (machine.Amount, error) {
 	if l == nil {
 		return machine.Amount{}, nil

@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// textOnly: data of A2A, which has doubles, cannot carry this JSON as it is.
+// textOnly reports whether data in A2A, which has doubles, cannot hold the numbers of this JSON.
 func textOnly(raw []byte) bool { return strictjson.Doubles(raw) != nil && strictjson.Valid(raw) }
 
-// ValueToProto reads JSON that was checked before. What doubles cannot carry is an object of
-// [ExactURI]; what is no JSON is null.
+// ValueToProto converts JSON that was checked before. JSON with numbers that doubles cannot hold becomes an object with
+// [ExactURI]. Invalid JSON becomes null.
 func ValueToProto(raw []byte) *structpb.Value {
 	v := &structpb.Value{}
 	switch {
@@ -27,8 +27,8 @@ func ValueToProto(raw []byte) *structpb.Value {
 	return v
 }
 
-// ObjectToProto converts a JSON object that was checked before, each member like
-// [ValueToProto]; an empty input is nil.
+// ObjectToProto converts a JSON object that was checked before, each member like [ValueToProto]. An empty input becomes
+// nil.
 func ObjectToProto(raw []byte) *structpb.Struct {
 	if !textOnly(raw) {
 		return ValueToProto(raw).GetStructValue()
@@ -44,8 +44,8 @@ func ObjectToProto(raw []byte) *structpb.Struct {
 	return out
 }
 
-// ValueFromProto is compact JSON of a value: an object of [ExactURI] is what its text says, and
-// whole numbers are written to the last digit.
+// ValueFromProto returns the compact JSON of a value. For an object with [ExactURI] it returns the JSON in the member's
+// text. It writes whole numbers with all digits.
 func ValueFromProto(v *structpb.Value) []byte {
 	if said := v.GetStructValue().GetFields(); len(said) == 1 {
 		if text, ok := said[ExactURI].GetKind().(*structpb.Value_StringValue); ok {
@@ -61,8 +61,7 @@ func ValueFromProto(v *structpb.Value) []byte {
 	return raw
 }
 
-// ObjectFromProto returns a compact JSON object, each member like [ValueFromProto]; nil is an
-// empty output.
+// ObjectFromProto returns a compact JSON object, each member like [ValueFromProto]. nil becomes an empty output.
 func ObjectFromProto(s *structpb.Struct) []byte {
 	if len(s.GetFields()) == 0 {
 		return nil
@@ -78,8 +77,8 @@ func ObjectFromProto(s *structpb.Struct) []byte {
 	return raw
 }
 
-// exactly writes the doubles of a value so that a reader of their digits sees the very number:
-// 2^60 is 1152921504606846976, not the shortest text that rounds to it.
+// exactly replaces the doubles in a value so that their text has all digits: 2^60 is 1152921504606846976, not the shortest
+// text that rounds to it.
 func exactly(value any) any {
 	switch v := value.(type) {
 	case float64:

@@ -39,7 +39,7 @@ type Subscriptions interface {
 	// NoteTry stores the outcome of a failed try, if the subscription has not changed since before was
 	// read. Otherwise it returns [machine.ErrSubscriptionChanged].
 	NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error
-	// ListDeadLetters and DiscardDeadLetter concern deliveries that were given up.
+	// ListDeadLetters and DiscardDeadLetter concern deliveries that failed after the last try.
 	ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
 	DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
@@ -70,7 +70,7 @@ type Peer interface {
 	Bound() bool
 	// Send sends the agent a message and returns its task.
 	Send(ctx context.Context, from *machine.Delegation, message machine.AgentMessage) (machine.AgentTask, error)
-	// Follow calls told each time the task asks a question or has ended, until told returns false or the
+	// Follow calls its callback each time the task asks a question or has ended, until it returns false or the
 	// connection breaks.
 	Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error
 	// Get returns the present task.

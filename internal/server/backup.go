@@ -48,7 +48,7 @@ type BackupDone struct {
 type TakeBackup func(ctx context.Context, after string, out io.Writer) error
 
 // Backup writes backups of the partitions of a store into the directory to. No other process may have the store open.
-// Each partition except the first gets a directory of its own there; see [BackupBy]. told is called with each complete
+// Each partition except the first gets a directory of its own there; see [BackupBy]. The callback gets each complete
 // backup. The first partition is last, so that a namespace that was moved out of it is already in another backup.
 // Errors: [ErrUnusable].
 func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) error {

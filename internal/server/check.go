@@ -112,7 +112,7 @@ func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
 // CheckRepair is the result of a repair.
 type CheckRepair = check.Repair
 
-// Repair rebuilds every row of a store that differs from its entries, partition by partition. told is called with the
+// Repair rebuilds every row of a store that differs from its entries, partition by partition. The callback gets the
 // result of each. Errors: those of [Check].
 func Repair(ctx context.Context, data Data, told func(part int32, done CheckRepair)) error {
 	return data.each(ctx, func(part Data) error {

@@ -29,7 +29,7 @@ type Moved struct {
 
 // Move copies a store to another location: from a directory to a database, or from a database, or one partition of it,
 // to a directory. It checks both stores and compares their key-value pairs. No other process may have either open. After
-// an interruption the target is empty or complete. told is called with the name of each step at its start. Errors:
+// an interruption the target is empty or complete. The callback gets the name of each step at its start. Errors:
 // [ErrUnusable], a *[CheckFault].
 func Move(ctx context.Context, from, to Data, told func(what string)) (done Moved, err error) {
 	return moved(ctx, from, to, told, func(string) {})

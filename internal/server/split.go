@@ -33,8 +33,8 @@ type SplitResult struct {
 
 // SplitPartitions moves each namespace of partition 0, except the default one, to an empty
 // partition: the one with the fewest namespaces. No other process may have the store open. All
-// namespaces move in one transaction: after an interruption either none or all have moved. told is
-// called with the name of each step at its start. Errors: [ErrUnusable], [ErrErasable], a
+// namespaces move in one transaction: after an interruption either none or all have moved. The
+// callback gets the name of each step at its start. Errors: [ErrUnusable], [ErrErasable], a
 // *[CheckFault].
 func SplitPartitions(ctx context.Context, where Database, told func(what string)) (done SplitResult, err error) {
 	plan, err := where.planned(ctx, func(d *pgengine.Database, _ splitPlan) error { return d.DB.Close() })

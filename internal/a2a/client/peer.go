@@ -123,7 +123,7 @@ func (p *Peer) params() a2aclient.ServiceParams {
 	return out
 }
 
-// Follow calls told each time the task asks a question or has ended. It uses the messages of a stream only as a signal,
+// Follow calls its callback each time the task asks a question or has ended. It uses the messages of a stream only as a signal,
 // and reads the task itself.
 func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error {
 	ctx, cancel := context.WithCancel(ctx)

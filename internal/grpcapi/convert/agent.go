@@ -52,7 +52,7 @@ func pieceToProto(p *machine.OutputPiece) *pawlv1.OutputPiece {
 	}
 }
 
-// agentBody sets the body of a record about agents. It reports whether the body is such a one.
+// agentBody sets the body of a record about agents. It reports whether it has set the body.
 func agentBody(out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.OutputWritten:

@@ -33,7 +33,7 @@ func endedToProto(types MediaTypes, e *machine.Ended, final []*pawlv1.Artifact) 
 	}
 }
 
-// runBody sets the body of a record about the run as a whole. It reports whether the body is such a one.
+// runBody sets the body of a record about the run as a whole. It reports whether it has set the body.
 func runBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.Transition:
@@ -85,7 +85,7 @@ func redirectsToProto(in []machine.Redirect) []*pawlv1.Redirect {
 	return out
 }
 
-// turnBody sets the body of a record about a turn. It reports whether the body is such a one.
+// turnBody sets the body of a record about a turn. It reports whether it has set the body.
 func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.TurnOpened:

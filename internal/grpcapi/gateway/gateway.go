@@ -40,7 +40,7 @@ type Config struct {
 	Plugin        http.Handler
 	PluginMatches func(path string) bool
 	// Links serves the requests below LinksPath; nil means no links. Host, origin and the type of the
-	// body are not checked: the path, which nobody can guess, proves the caller, and a browser sends
+	// body are not checked: the unguessable path proves the caller, and a browser sends
 	// the form of a page without referrer with the origin null.
 	Links     http.Handler
 	LinksPath string

@@ -49,7 +49,7 @@ type frames struct {
 	skip int
 }
 
-// scan calls told with the type and the stream of each frame whose header ends in p.
+// scan calls its callback with the type and the stream of each frame whose header ends in p.
 func (f *frames) scan(p []byte, told func(kind byte, stream uint32)) {
 	for len(p) > 0 {
 		if f.skip > 0 {

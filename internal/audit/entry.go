@@ -12,37 +12,36 @@ import (
 	"time"
 )
 
-// Entry is one line.
+// Entry is one line of the audit log.
 type Entry struct {
-	// Seq numbers the lines, dense from 1.
+	// Seq is the number of the line. Numbers count from 1, without gaps.
 	Seq uint64 `json:"n"`
-	// At is when the call was answered.
+	// At is the time at which the call was answered.
 	At time.Time `json:"at"`
 	// Principal is the caller; "" = not known.
 	Principal string `json:"principal,omitempty"`
-	// Namespace and Resource are the subject of the call: a run, a pack, a webhook, ...
+	// Namespace and Resource identify what the call was about: a run, a pack, a webhook, ...
 	Namespace string `json:"namespace,omitempty"`
 	Resource  string `json:"resource,omitempty"`
 	// Method is the gRPC method without its first slash, or the name of an action of the process itself.
 	Method string `json:"method"`
-	// Outcome is OK or the name of the status, Reason that of the error; BEGUN before the whole store is
-	// sent.
+	// Outcome is OK or the name of the gRPC status, and Reason is the reason of the error. Outcome is BEGUN in the line before the whole
+	// store is sent.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
-	// RequestID is the caller's id of the call.
+	// RequestID is the id that the caller gave to the call.
 	RequestID string `json:"request_id,omitempty"`
-	// Peer is the caller's address.
+	// Peer is the network address of the caller.
 	Peer string `json:"peer,omitempty"`
-	// LeftOut counts refused calls of unknown callers since the line before that have no line, because there
-	// were too many.
+	// LeftOut is the number of refused calls of unknown callers, since the previous line, that have no line because there were too many.
 	LeftOut int64 `json:"left_out,omitempty"`
-	// Note is a message of the process, or the name for which the caller speaks.
+	// Note is a message of the process, or the name of the principal for which the caller speaks.
 	Note string `json:"note,omitempty"`
-	// Prev is the hash of the line before; 64 zeros in the first.
+	// Prev is the hash of the previous line. It is 64 zeros in the first line.
 	Prev string `json:"prev"`
 }
 
-// A line ends with the hash of everything before it in the line.
+// A line ends with the hash of all text before it in the line.
 const (
 	hashBefore = `,"hash":"`
 	hashAfter  = `"}`
@@ -52,7 +51,7 @@ const (
 // zero is the previous hash of the first line.
 var zero = hex.EncodeToString(make([]byte, sha256.Size))
 
-// hashOf returns the hash of the body of a line: HMAC-SHA256 if there is a key.
+// hashOf returns the hash of the body of a line. It is HMAC-SHA256 if there is a key, else SHA-256.
 func hashOf(key, body []byte) string {
 	var h hash.Hash
 	if len(key) == 0 {
@@ -64,7 +63,7 @@ func hashOf(key, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// line encodes an entry and returns its hash.
+// line encodes an entry as a line and returns the hash of the line.
 func (e *Entry) line(key []byte) (line []byte, sum string, err error) {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -75,7 +74,7 @@ func (e *Entry) line(key []byte) (line []byte, sum string, err error) {
 	return fmt.Appendf(body, "%s%s%s\n", hashBefore, sum, hashAfter), sum, nil
 }
 
-// parse reads a line without its end and verifies its own hash.
+// parse decodes a line without its line break and verifies the hash in it.
 func parse(key, line []byte) (e Entry, sum string, err error) {
 	if len(line) < tailBytes || !bytes.HasSuffix(line, []byte(hashAfter)) {
 		return e, "", errors.New("it is no line of an audit")

@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options are what a [Log] is made from.
+// Options are the options of [Open].
 type Options struct {
-	// Dir holds the files; made if it is not there. Required.
+	// Dir is the directory of the files. It is created if it does not exist. Required.
 	Dir string
 	// MaxBytes is the size at which a file is full and the next one begins. Default 64 MiB.
 	MaxBytes int64
-	// Key makes a chain that only its holder can make; nil = a plain hash.
+	// Key is the key of the hash chain. Only its holder can make a valid chain. If it is nil, the chain uses a plain hash.
 	Key []byte
 }
 
 const (
 	defaultMaxBytes = 64 << 20
-	// syncEvery is the interval of syncs.
+	// syncEvery is the time between two syncs.
 	syncEvery = time.Second
 	lockName  = "LOCK"
 )
 
-// Log writes an audit. Safe for concurrent use.
+// Log writes an audit log. Safe for concurrent use.
 type Log struct {
 	opts Options
 	lock *os.File
@@ -37,19 +37,18 @@ type Log struct {
 
 	mu   sync.Mutex
 	file *os.File
-	// size is that of the complete lines in the file.
+	// size is the size of the complete lines in the file, in bytes.
 	size int64
-	// seq and sum are those of the last line.
+	// seq and sum are the number and the hash of the last line.
 	seq uint64
 	sum string
-	// fault is the error of the last line that could not be written; nil = none.
+	// fault is the error of the last line that could not be written, or nil.
 	fault error
 	dirty bool
 }
 
-// Open continues the audit of a directory. It verifies the last file; it removes a line that a crash left
-// incomplete, and the first new line records that. Errors: another process has the audit open; the last file
-// is not valid, and no lines are added after it.
+// Open continues the audit log of a directory. It verifies the last file. It removes a line that a crash left incomplete, and the first
+// new line records this. It returns an error if another process has the log open, or if the last file is not valid.
 func Open(opts Options) (*Log, error) {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = defaultMaxBytes
@@ -76,7 +75,7 @@ func Open(opts Options) (*Log, error) {
 	return l, nil
 }
 
-// resume finds the end of the existing audit.
+// resume finds the end of the existing log.
 func (l *Log) resume() (cut int64, err error) {
 	files, err := filesOf(l.opts.Dir)
 	if err != nil || len(files) == 0 {
@@ -104,8 +103,8 @@ func (l *Log) resume() (cut int64, err error) {
 	return end.Torn, nil
 }
 
-// Add writes a line. When Add returns, the line has left the process: it survives a crash of the process and,
-// after at most a second, of the machine. After an error the line was not added.
+// Add writes a line. After Add has returned, the line survives a crash of the process and, after at most a second, a crash of the
+// machine. If Add returns an error, the line was not added.
 func (l *Log) Add(e Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +128,7 @@ func (l *Log) add(e *Entry) error {
 	}
 	if err != nil {
 		l.fault = fmt.Errorf("audit: %w", err)
-		// An incomplete line must not be before the next one.
+		// The next line must not follow an incomplete line.
 		_ = l.file.Truncate(l.size)
 		return l.fault
 	}
@@ -138,7 +137,7 @@ func (l *Log) add(e *Entry) error {
 	return nil
 }
 
-// turnOver begins the next file; the one before is synced.
+// turnOver syncs the current file and begins the next one.
 func (l *Log) turnOver() error {
 	if l.file != nil {
 		if err := errors.Join(l.file.Sync(), l.file.Close()); err != nil {
@@ -155,7 +154,7 @@ func (l *Log) turnOver() error {
 	return syncDir(l.opts.Dir)
 }
 
-// Ready returns nil while lines can be written. After a fault it tries again, and a line records the gap.
+// Ready returns nil while lines can be written. After a fault it tries to write a line again, and this line records the gap.
 func (l *Log) Ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +164,7 @@ func (l *Log) Ready() error {
 	return l.add(&Entry{Method: "audit", Outcome: "OK", Note: "lines could not be written before this one: " + l.fault.Error()})
 }
 
-// syncs syncs the written lines until the log is closed.
+// syncs syncs the written lines periodically until the log is closed.
 func (l *Log) syncs() {
 	defer close(l.done)
 	tick := time.NewTicker(syncEvery)
@@ -187,7 +186,7 @@ func (l *Log) syncs() {
 	}
 }
 
-// Close syncs and closes.
+// Close syncs and closes the log.
 func (l *Log) Close() error {
 	close(l.stop)
 	<-l.done

@@ -10,19 +10,18 @@ import (
 	"slices"
 )
 
-// maxLineBytes bounds a line.
+// maxLineBytes bounds the size of a line.
 const maxLineBytes = 64 << 10
 
-// End is the end of an audit.
+// End is the result of verifying an audit log.
 type End struct {
-	// Lines is the number of lines read, First and Seq the numbers of the first and the last.
+	// Lines is the number of lines that were read. First and Seq are the numbers of the first and last line.
 	Lines      uint64
 	First, Seq uint64
-	// Hash is that of the last line. An operator that stores it elsewhere can later prove that no line up to
-	// it was changed or removed.
+	// Hash is the hash of the last line. If an operator stores it elsewhere, it proves later that no line up to this one was changed or
+	// removed.
 	Hash string
-	// Size is that of the last file's complete lines; Torn the number of bytes of an incomplete line after
-	// them.
+	// Size is the size of the complete lines in the last file. Torn is the number of bytes of an incomplete line after them.
 	Size, Torn int64
 }
 
@@ -38,9 +37,8 @@ func filesOf(dir string) ([]string, error) {
 	return files, nil
 }
 
-// Verify verifies an audit from its first file to its last, and calls see with each line and its bytes; see
-// may be nil, and an error from it stops Verify. The first files may have been removed: then the previous
-// hash in the first line is not checked.
+// Verify verifies an audit log from its first file to its last. If see is not nil, Verify calls it with each line and its bytes, and an
+// error from see stops Verify. The oldest files may have been removed, so the previous hash in the first line is not checked.
 func Verify(dir string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
 	files, err := filesOf(dir)
 	if err != nil {
@@ -90,7 +88,7 @@ func (end *End) read(path string, key []byte, see func(e *Entry, hash string, li
 	}
 }
 
-// follow verifies that a line is the next one.
+// follow verifies that a line follows the previous one.
 func (end *End) follow(line, key []byte, see func(e *Entry, hash string, line []byte) error) error {
 	e, sum, err := parse(key, line)
 	switch {

@@ -6,10 +6,10 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// LRU holds values of type V by keys of type K. Not safe for concurrent use: its owner's mutex protects it
-// together with the owner's own data.
+// LRU stores values of type V by keys of type K. It is not safe for concurrent use. The mutex of its owner protects it together with the
+// owner's other data.
 type LRU[K comparable, V any] struct {
-	// held is bounded here, by weight, and not by the library, which counts entries.
+	// held is bounded by weight in this package. The library counts only entries.
 	held   *simplelru.LRU[K, weighed[V]]
 	weight int
 	limit  int
@@ -20,28 +20,28 @@ type weighed[V any] struct {
 	weight int
 }
 
-// New makes a cache with a limit of the total weight: bytes, or the number of values if each weighs 1. It
-// allocates no space before the first value.
+// New returns a cache whose total weight is limited. The unit of the weight is the caller's, for example bytes; if each value weighs 1,
+// the limit is the number of values. New allocates no space for values.
 func New[K comparable, V any](limit int) *LRU[K, V] {
-	// The only error is a size below 1.
+	// The only possible error is a size below 1.
 	held, _ := simplelru.NewLRU[K, weighed[V]](math.MaxInt, nil)
 	return &LRU[K, V]{held: held, limit: limit}
 }
 
-// Get returns the value of a key and makes it the one used last.
+// Get returns the value of a key and marks it as the value that was used last.
 func (c *LRU[K, V]) Get(key K) (V, bool) {
 	found, ok := c.held.Get(key)
 	return found.value, ok
 }
 
-// Peek is Get without counting as a use.
+// Peek returns the value of a key. Unlike Get it does not count as a use.
 func (c *LRU[K, V]) Peek(key K) (V, bool) {
 	found, ok := c.held.Peek(key)
 	return found.value, ok
 }
 
-// Put stores a value in place of the key's old one, as the one used last. It then drops the values used
-// longest ago until the total is within the limit, but never the new one.
+// Put stores a value in place of the old value of the key, and marks it as the value that was used last. Then it drops the values that
+// were used longest ago until the total weight is within the limit. It never drops the new value.
 func (c *LRU[K, V]) Put(key K, value V, weight int) {
 	before, _ := c.held.Peek(key)
 	c.held.Add(key, weighed[V]{value, weight})
@@ -59,7 +59,7 @@ func (c *LRU[K, V]) Remove(key K) {
 	c.weight -= found.weight
 }
 
-// RemoveEach drops the values of all keys for which the function returns true; it visits every key.
+// RemoveEach drops the values of all keys for which such returns true. It visits every key.
 func (c *LRU[K, V]) RemoveEach(such func(key K) bool) {
 	for _, key := range c.held.Keys() {
 		if such(key) {
@@ -68,7 +68,7 @@ func (c *LRU[K, V]) RemoveEach(such func(key K) bool) {
 	}
 }
 
-// Clear drops all.
+// Clear drops all values.
 func (c *LRU[K, V]) Clear() {
 	c.held.Purge()
 	c.weight = 0

@@ -8,13 +8,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// writers write a module in each language.
+// writers are the functions that write a module, by language.
 var writers = map[string]func(*module) string{"python": python, "typescript": typescript}
 
-// Languages lists what [Generate] writes, sorted.
+// Languages returns the languages that [Generate] can write, sorted.
 func Languages() []string { return []string{"python", "typescript"} }
 
-// Generate writes the module with the types of a pack, in one of [Languages].
+// Generate returns a module with the types of a pack, in one of [Languages].
 func Generate(p *pack.Pack, lang string) ([]byte, error) {
 	write := writers[lang]
 	if write == nil {
@@ -27,8 +27,7 @@ func Generate(p *pack.Pack, lang string) ([]byte, error) {
 	return []byte(write(m)), nil
 }
 
-// eachTurn gives every turn with the words that its types are named by; the one of all prompts
-// has none.
+// eachTurn calls do for each turn, with the words that the names of its types contain. For the turn of any prompt there are no words.
 func (m *module) eachTurn(do func(words []string, t *turn)) {
 	do(nil, &m.all)
 	for i := range m.prompts {
@@ -36,13 +35,13 @@ func (m *module) eachTurn(do func(words []string, t *turn)) {
 	}
 }
 
-// toolNamed finds a tool.
+// toolNamed returns the tool with a name.
 func (m *module) toolNamed(name string) *tool {
 	i := slices.IndexFunc(m.tools, func(t tool) bool { return t.name == name })
 	return &m.tools[i]
 }
 
-// mayBeLeftOut says whether a call of a tool needs no arguments.
+// mayBeLeftOut reports whether a call of the tool needs no arguments.
 func (t *tool) mayBeLeftOut() bool {
 	if t.arguments == nil {
 		return true

@@ -10,18 +10,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// module is what there is to say of a pack, in a fixed order.
+// module is the data of a pack that a writer needs, in a fixed order.
 type module struct {
 	pack *pack.Pack
-	// events of all states; artifacts by name.
+	// events are the events of all states. artifacts are sorted by name.
 	events    []string
 	artifacts []artifact
-	// variables to start at the pack's own entry with; nil: it has none, any will do.
+	// variables is the type of the variables with which a run starts at the pack's own entry. If it is nil, the pack has no such entry, and
+	// any variables are valid.
 	variables *typ
 	agents    []agent
 	tools     []tool
 	prompts   []turn
-	// all is a turn of any prompt.
+	// all describes a turn of any prompt.
 	all turn
 }
 
@@ -30,24 +31,24 @@ type artifact struct {
 	form        machine.Form
 }
 
-// agent is another entry.
+// agent is an entry of the pack at which the runs of an agent begin.
 type agent struct {
 	name      string
 	variables *typ
 }
 
-// tool is what some prompt lists, or the pack declares.
+// tool is a tool that a prompt lists or that the pack declares.
 type tool struct {
 	name string
-	// arguments are what it takes; nil: any object.
+	// arguments is the type of the tool's arguments. If it is nil, any object is valid.
 	arguments *typ
-	// defs are what its arguments refer to.
+	// defs are the definitions that the arguments refer to.
 	defs []*definition
-	// agent: the sidecar makes the call itself.
+	// agent reports whether the tool is an agent, which the sidecar itself calls.
 	agent bool
 }
 
-// turn is what a handler sees of the turns of one prompt, and may answer.
+// turn is what a handler can read in the turns of one prompt, and what it may answer.
 type turn struct {
 	prompt    string
 	events    []string
@@ -55,7 +56,7 @@ type turn struct {
 	variables *typ
 }
 
-// survey reads a pack.
+// survey returns the module data of a pack.
 func survey(p *pack.Pack) (*module, error) {
 	m := &module{pack: p, artifacts: artifactsOf(p)}
 	if err := m.entries(); err != nil {
@@ -82,7 +83,7 @@ func artifactsOf(p *pack.Pack) []artifact {
 	return sorted(found)
 }
 
-// entries reads what runs are started with.
+// entries reads the variables with which runs are started.
 func (m *module) entries() error {
 	own, err := m.pack.Variables(pack.Entry{})
 	var none *pack.EntryError
@@ -102,7 +103,7 @@ func (m *module) entries() error {
 	return nil
 }
 
-// turns reads what the turns of each prompt are.
+// turns reads the data of the turns of each prompt.
 func (m *module) turns() error {
 	entered, err := entriesOf(m.pack)
 	if err != nil {
@@ -126,8 +127,8 @@ func (m *module) turns() error {
 	return nil
 }
 
-// entriesOf lists the variables of the narrowest entries that lead to each prompt: at its
-// own states, and as an agent.
+// entriesOf returns, for each prompt, the variables of the most specific entries that lead to it: the entries at its own states, and the
+// entry as an agent.
 func entriesOf(p *pack.Pack) (map[string][][]pack.Declared, error) {
 	out := map[string][][]pack.Declared{}
 	add := func(prompt string, entry pack.Entry) error {
@@ -155,7 +156,7 @@ func entriesOf(p *pack.Pack) (map[string][][]pack.Declared, error) {
 	return out, nil
 }
 
-// eventsOf are the events that leave the states of a prompt.
+// eventsOf returns the events of the states that execute a prompt.
 func eventsOf(p *pack.Pack, prompt string) []string {
 	found := map[string]string{}
 	for _, name := range p.States() {
@@ -170,7 +171,7 @@ func eventsOf(p *pack.Pack, prompt string) []string {
 	return sorted(found)
 }
 
-// listed are the tools that a prompt may call.
+// listed returns the tools that a prompt may call.
 func listed(prompt *pack.Prompt) []string {
 	found := map[string]string{}
 	for _, name := range prompt.Tools {
@@ -184,7 +185,7 @@ func listed(prompt *pack.Prompt) []string {
 	return sorted(found)
 }
 
-// toolsOf are the tools that the pack declares and those that prompts list.
+// toolsOf returns the tools that the pack declares, and the tools that prompts list.
 func toolsOf(p *pack.Pack, listed []string) []tool {
 	found := map[string]tool{}
 	for _, name := range append(slices.Collect(maps.Keys(p.Doc.Tools)), listed...) {
@@ -206,8 +207,7 @@ func toolOf(p *pack.Pack, name string) tool {
 	return out
 }
 
-// agentPayload is what a turn gives to an agent whose tool the pack does not declare:
-// docs/guides/a2a.md.
+// agentPayload returns the type of the arguments of an agent that the pack does not declare as a tool. docs/guides/a2a.md defines it.
 func agentPayload() *typ {
 	return &typ{kind: object, fields: map[string]*field{
 		"message":   {about: "What the agent is to do", typ: &typ{kind: text}},
@@ -216,7 +216,7 @@ func agentPayload() *typ {
 	}}
 }
 
-// started is what a run is started with.
+// started returns the type of the variables with which a run is started.
 func started(declared []pack.Declared) *typ {
 	out := &typ{kind: object, fields: map[string]*field{}, required: map[string]bool{}}
 	for i := range declared {
@@ -227,8 +227,8 @@ func started(declared []pack.Declared) *typ {
 	return out
 }
 
-// variablesOf are all variables of a pack as a turn reads them: with their type where all
-// prompts agree on it, and every entry knows it.
+// variablesOf returns all variables of a pack as a turn can read them. A variable has a type if all prompts agree on it and every entry
+// declares it.
 func variablesOf(p *pack.Pack, entered map[string][][]pack.Declared) map[string]*field {
 	out := map[string]*field{}
 	for _, key := range slices.Sorted(maps.Keys(p.Doc.Prompts)) {
@@ -250,8 +250,8 @@ func variablesOf(p *pack.Pack, entered map[string][][]pack.Declared) map[string]
 	return out
 }
 
-// seen is what a turn reads of its run's variables: all that every entry which leads to its
-// prompt has are there.
+// seen returns the type of the variables that a turn can read. A variable is always present if every entry that leads to the prompt has
+// it.
 func seen(names map[string]*field, entries [][]pack.Declared) *typ {
 	out := &typ{kind: object, fields: map[string]*field{}, required: map[string]bool{}}
 	maps.Copy(out.fields, names)
@@ -265,7 +265,7 @@ func seen(names map[string]*field, entries [][]pack.Declared) *typ {
 	return out
 }
 
-// common is what a turn of any prompt reads.
+// common returns the type of the variables that a turn of any prompt can read.
 func common(names map[string]*field, turns []*typ) *typ {
 	out := &typ{kind: object, fields: maps.Clone(names), required: map[string]bool{}}
 	for name := range out.fields {
@@ -274,7 +274,7 @@ func common(names map[string]*field, turns []*typ) *typ {
 	return out
 }
 
-// declaredType is the type of a variable that a run is started with.
+// declaredType returns the type of a variable with which a run is started.
 func declaredType(d *pack.Declared) *typ {
 	values := d.Enum()
 	if d.Type != "string" || len(values) == 0 {
@@ -291,7 +291,7 @@ func declaredType(d *pack.Declared) *typ {
 	return unite(types)
 }
 
-// basic is a type of RFC 0003; a type of nobody's is not checked.
+// basic returns the type for a type name of RFC 0003. Values of any other type name are not checked, so their type is any value.
 func basic(name string) *typ {
 	switch name {
 	case "string":

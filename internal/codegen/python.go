@@ -21,11 +21,11 @@ from typing_extensions import NotRequired, TypedDict
 
 `
 
-// pythonTaken are the names that the module has of its own, or that Python has.
+// pythonTaken are the names that the module or Python itself uses.
 var pythonTaken = strings.Fields(`Coroutine Mapping Any Final Literal NoReturn Protocol TypeAlias
 	overload pawl_client NotRequired TypedDict PACK annotations str int float bool dict list bytes`)
 
-// pythonModule writes one module; classes comes before what is made of it.
+// pythonModule is a Python module that is being written. classes is written before the code that uses the classes.
 type pythonModule struct {
 	*module
 	names   *namer
@@ -34,8 +34,7 @@ type pythonModule struct {
 	defs    map[*definition]string
 }
 
-// python writes a module of Python: TypedDicts, literals, and the client's own classes with
-// them as parameters.
+// python returns a module of Python. It contains TypedDicts, literals, and the client's own classes with these types as parameters.
 func python(m *module) string {
 	w := &pythonModule{module: m, names: newNamer(pythonTaken...), defs: map[*definition]string{}}
 	for _, fixed := range []string{"Event", "Artifacts", "Variables", "Run", "AsyncRun", "Result", "Steps", "AsyncSteps", "Turn", "AsyncTurn", "Reply"} {
@@ -51,7 +50,7 @@ func python(m *module) string {
 
 func pythonText(s string) string { return quote(s, `\U%08x`) }
 
-// values writes what is of the whole pack.
+// values writes the types that belong to the whole pack.
 func (w *pythonModule) values() {
 	fmt.Fprintf(&w.classes, "\nEvent: TypeAlias = %s\n", pythonWordsOf(w.events))
 	forms := map[machine.Form]*typ{machine.FormText: {kind: text}, machine.FormJSON: anyType, machine.FormBytes: {kind: octets}}
@@ -70,7 +69,7 @@ func (w *pythonModule) values() {
 		"Result: TypeAlias = pawl_client.RunResult[Artifacts]\n")
 }
 
-// pythonWordsOf is the type of one of some words.
+// pythonWordsOf returns the literal type of a list of words.
 func pythonWordsOf(words []string) string {
 	if len(words) == 0 {
 		return `Literal[""]`
@@ -82,7 +81,7 @@ func pythonWordsOf(words []string) string {
 	return "Literal[" + strings.Join(quoted, ", ") + "]"
 }
 
-// arguments writes what each tool takes, and gives its type.
+// arguments writes the type of each tool's arguments and returns the names of these types.
 func (w *pythonModule) arguments() map[string]string {
 	out := map[string]string{}
 	for i := range w.tools {
@@ -98,7 +97,7 @@ func (w *pythonModule) arguments() map[string]string {
 	return out
 }
 
-// argument is the type of what one tool takes; one of any names may be no dict.
+// argument returns the type of the arguments of one tool. If any names are allowed, the type need not be a dict.
 func (w *pythonModule) argument(t *tool) string {
 	if t.arguments == nil {
 		return "Mapping[str, Any]"
@@ -125,7 +124,7 @@ func (w *pythonModule) definition(def *definition) {
 	fmt.Fprintf(&w.classes, "\n%s: TypeAlias = %s\n", w.defs[def], pythonText(shown))
 }
 
-// isClosed says whether a type is a TypedDict.
+// isClosed reports whether a type is written as a TypedDict.
 func isClosed(t *typ) bool { return t.kind == object && !t.open }
 
 // dict writes a TypedDict.
@@ -157,7 +156,7 @@ func (w *pythonModule) dict(name string, t *typ, path []string) {
 	w.classes.WriteString(b.String())
 }
 
-// about is what a pack says of a field, behind a mark; nothing if it says nothing.
+// about returns the pack's description of a field as a comment after mark. It returns "" if there is none.
 func about(mark string, f *field) string {
 	if text := remark(f.about); text != "" {
 		return mark + text
@@ -165,7 +164,7 @@ func about(mark string, f *field) string {
 	return ""
 }
 
-// show is a type as it is written; objects get a name by where they are.
+// show returns the text of a type. An object gets a name from its path.
 func (w *pythonModule) show(t *typ, path []string) string {
 	switch t.kind {
 	case null:
@@ -227,7 +226,7 @@ func pythonValue(value any) string {
 	return fmt.Sprint(value)
 }
 
-// turn writes what the turns of a prompt are, for both kinds of handlers.
+// turn writes the types of the turns of a prompt, for both kinds of handlers.
 func (w *pythonModule) turn(words []string, t *turn, arguments map[string]string) {
 	name := func(suffix string) string {
 		if words == nil {
@@ -252,7 +251,7 @@ func (w *pythonModule) turn(words []string, t *turn, arguments map[string]string
 	fmt.Fprintf(&w.rest, "%s: TypeAlias = pawl_client.Reply[%s, Artifacts]\n", name("Reply"), events)
 }
 
-// steps writes how `turn.step` is called.
+// steps writes the types of the method `turn.step`.
 func (w *pythonModule) steps(name string, tools []string, arguments map[string]string, result string) {
 	fmt.Fprintf(&w.classes, "\nclass %s(Protocol):\n", name)
 	if len(tools) == 0 {
@@ -275,7 +274,7 @@ func (w *pythonModule) steps(name string, tools []string, arguments map[string]s
 	}
 }
 
-// agents writes what runs of agents are started with.
+// agents writes the types with which runs of agents are started.
 func (w *pythonModule) agents() {
 	for _, a := range w.module.agents {
 		variables := w.names.name(a.name, "AgentVariables")

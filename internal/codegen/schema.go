@@ -8,16 +8,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// size bounds what is made of one tool's schema, in types and in joins of types; what is
-// beyond it is any JSON value.
+// size bounds the types and intersections that are made for the schema of one tool. Beyond this bound the type is any JSON value.
 const size = 4000
 
-// reader makes types of one compiled schema.
+// reader makes types from one compiled schema.
 type reader struct {
 	defs map[*jsonschema.Schema]*definition
-	// order is that in which definitions were met.
+	// order is the order in which definitions were found.
 	order []*definition
-	// nesting counts the objects and lists around what is read.
+	// nesting is the number of objects and lists around the schema that is being read.
 	nesting int
 	left    int
 }
@@ -29,7 +28,7 @@ func newReader() *reader {
 func (r *reader) spend()          { r.left-- }
 func (r *reader) exhausted() bool { return r.left <= 0 }
 
-// payload is the type of what a tool takes, which is an object whatever its schema says.
+// payload returns the type of a tool's arguments. It is an object, whatever the schema says.
 func (r *reader) payload(s *jsonschema.Schema, path []string) *typ {
 	t := r.read(s, path)
 	if whole := t.resolved(); whole != nil && whole.kind == object && whole.implied {
@@ -38,13 +37,13 @@ func (r *reader) payload(s *jsonschema.Schema, path []string) *typ {
 	return t
 }
 
-// read is the type of a schema's values. What its keywords say holds at once.
+// read returns the type of the values that a schema accepts. A value must fulfil all keywords of the schema.
 func (r *reader) read(s *jsonschema.Schema, path []string) *typ {
 	if r.spend(); r.exhausted() {
 		return unknownType
 	}
 	if s.Bool != nil {
-		return anyType // Where nothing is admitted, any type will do.
+		return anyType // if no value is valid, any type is correct
 	}
 	t := r.own(s, path)
 	if s.Ref != nil {
@@ -69,8 +68,8 @@ func (r *reader) read(s *jsonschema.Schema, path []string) *typ {
 	return t
 }
 
-// refer is the type of what a reference leads to. One that leads back to itself with
-// neither an object nor a list in between says nothing that a type could.
+// refer returns the type that a reference leads to. If a reference leads back to itself without an object or list in between, its
+// type is unknown.
 func (r *reader) refer(s *jsonschema.Schema, path []string) *typ {
 	def := r.defs[s]
 	if def == nil {
@@ -86,7 +85,7 @@ func (r *reader) refer(s *jsonschema.Schema, path []string) *typ {
 	return &typ{kind: named, def: def}
 }
 
-// own is what a schema says by itself: its values, or their types.
+// own returns the type that the schema's own keywords describe, without references: its values or their types.
 func (r *reader) own(s *jsonschema.Schema, path []string) *typ {
 	if s.Const != nil {
 		return valueType(*s.Const)
@@ -106,7 +105,7 @@ func (r *reader) own(s *jsonschema.Schema, path []string) *typ {
 		if t.kind == dict {
 			return anyType
 		}
-		// It says nothing of other names where it names no property.
+		// If the schema names no property, it says nothing about other names.
 		t.implied, t.open = true, t.open && (len(s.Properties) > 0 || isCurious(s))
 		return t
 	}
@@ -117,7 +116,7 @@ func (r *reader) own(s *jsonschema.Schema, path []string) *typ {
 	return unite(types)
 }
 
-// typed is the type of the values of one of JSON's types.
+// typed returns the type of the values of one JSON type.
 func (r *reader) typed(name string, s *jsonschema.Schema, path []string) *typ {
 	switch name {
 	case "null":
@@ -136,7 +135,7 @@ func (r *reader) typed(name string, s *jsonschema.Schema, path []string) *typ {
 	return r.object(s, path)
 }
 
-// items is the schema of all elements of a list; nil: there is none for all.
+// items returns the schema of all elements of a list. It returns nil if no single schema applies to all elements.
 func items(s *jsonschema.Schema) *jsonschema.Schema {
 	if each, ok := s.Items.(*jsonschema.Schema); ok {
 		return each
@@ -147,7 +146,7 @@ func items(s *jsonschema.Schema) *jsonschema.Schema {
 	return s.Items2020
 }
 
-// object is the type of a schema's objects.
+// object returns the type of the objects that a schema accepts.
 func (r *reader) object(s *jsonschema.Schema, path []string) *typ {
 	further, _ := s.AdditionalProperties.(*jsonschema.Schema)
 	allowed, said := s.AdditionalProperties.(bool)
@@ -162,19 +161,19 @@ func (r *reader) object(s *jsonschema.Schema, path []string) *typ {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		sub := s.Properties[name]
 		if sub.Bool != nil && !*sub.Bool {
-			continue // It must not be there.
+			continue // this property must be absent
 		}
 		t.fields[name] = &field{about: sub.Description, typ: r.inside(sub, append(path, name))}
 	}
 	for _, name := range s.Required {
 		t.required[name] = true
 	}
-	// An object of which only required names are known has any others.
+	// If only required names are known, the object can have any other names.
 	t.open = t.open || len(s.Properties) == 0 && !said
 	return t
 }
 
-// isCurious says whether a schema speaks of names that it does not list.
+// isCurious reports whether a schema says something about names that it does not list.
 func isCurious(s *jsonschema.Schema) bool {
 	if len(s.PatternProperties) > 0 || s.UnevaluatedProperties != nil || len(s.DependentSchemas) > 0 {
 		return true
@@ -198,7 +197,7 @@ func (r *reader) inside(s *jsonschema.Schema, path []string) *typ {
 	return t
 }
 
-// settled is a type that nothing is added to: what was only implied is no claim.
+// settled returns a type to which nothing will be added. What was only implied is removed.
 func settled(t *typ) *typ {
 	switch {
 	case t.implied, t.kind == unknown:
@@ -213,7 +212,7 @@ func settled(t *typ) *typ {
 	return t
 }
 
-// valueType is the type of one value; of a value that no type can name, that of its like.
+// valueType returns the type of one value. If the value has no literal type, it returns the general type of such values.
 func valueType(value any) *typ {
 	switch v := value.(type) {
 	case nil:

@@ -2,46 +2,46 @@ package codegen
 
 import "cmp"
 
-// kind says what a [typ] is.
+// kind is the kind of a [typ].
 type kind int
 
 const (
-	// anything is no constraint at all.
+	// anything means that there is no constraint.
 	anything kind = iota
-	// unknown is a constraint that no type can say; in the end it is anything.
+	// unknown means a constraint that no type can express. It is written as anything.
 	unknown
 	null
 	boolean
 	integer
 	number
 	text
-	// octets are bytes, which are no JSON: the value of an artifact.
+	// octets means bytes, which are not JSON. The value of an artifact can be bytes.
 	octets
 	literal
 	list
-	// dict is an object with any names, whose values are all of one type.
+	// dict means an object with any names whose values all have the same type.
 	dict
 	object
 	union
 	named
 )
 
-// typ is a set of JSON values: at least those of the schema that it was made of.
+// typ is a set of JSON values. It contains at least the values of the schema from which it was made.
 type typ struct {
 	kind kind
-	// value of a literal: a string, bool, int64 or nil.
+	// value is the value of a literal: a string, bool, int64 or nil.
 	value any
-	// elem of a list or dict.
+	// elem is the type of the elements of a list or dict.
 	elem *typ
-	// fields of an object, by name.
+	// fields are the fields of an object, by name.
 	fields map[string]*field
-	// required names of an object; those without a field count nowhere.
+	// required are the required names of an object. A name without a field has no effect.
 	required map[string]bool
-	// open objects have other names too; implied ones are no claim to be an object.
+	// open means that the object may have other names, too. implied means that the schema does not require that the value is an object.
 	open, implied bool
-	// of a union: what it consists of, none of them a union.
+	// of are the members of a union. None of them is a union.
 	of []*typ
-	// def is what a named one stands for.
+	// def is the definition that a named type stands for.
 	def *definition
 }
 
@@ -51,12 +51,12 @@ type field struct {
 	typ   *typ
 }
 
-// definition is a type that a schema refers to, perhaps from within itself.
+// definition is a type that a schema refers to. The definition may refer to itself.
 type definition struct {
-	// path is where it is from the tool on, for its name.
+	// path is the position of the definition in the tool's schema, from which its name is made.
 	path []string
 	typ  *typ
-	// nesting is how deep in objects and lists it was begun; open: it is not done.
+	// nesting is the number of objects and lists around the definition when it was begun. open means that it is not complete yet.
 	nesting int
 	open    bool
 }
@@ -67,10 +67,10 @@ var (
 	anyObject   = &typ{kind: dict, elem: anyType}
 )
 
-// isOptional says whether an object may be without a field.
+// isOptional reports whether an object may be without a field.
 func (t *typ) isOptional(name string) bool { return !t.required[name] }
 
-// resolved follows names; nil: it leads to one that is not done.
+// resolved returns the type that a named type stands for. It returns nil if its definition is not complete yet.
 func (t *typ) resolved() *typ {
 	for t.kind == named {
 		if t.def.open {
@@ -81,10 +81,10 @@ func (t *typ) resolved() *typ {
 	return t
 }
 
-// most bounds the members of one union; a wider one is anything.
+// most bounds the members of one union. A union with more members becomes anything.
 const most = 64
 
-// unite is what is in any of some types.
+// unite returns the union of types.
 func unite(types []*typ) *typ {
 	var flat []*typ
 	for _, t := range types {
@@ -112,7 +112,7 @@ func unite(types []*typ) *typ {
 	return &typ{kind: union, of: out}
 }
 
-// among says whether plain types are there already; objects are never compared.
+// among reports whether a list of types contains a simple type. Objects are never compared.
 func among(types []*typ, t *typ) bool {
 	for _, other := range types {
 		switch {
@@ -127,8 +127,7 @@ func among(types []*typ, t *typ) bool {
 	return false
 }
 
-// meet is what is in both of two types, or more than that. The budget bounds how much is
-// made of it.
+// meet returns the intersection of two types, or a larger type. The budget bounds the work.
 func (r *reader) meet(a, b *typ) *typ {
 	if r.spend(); r.exhausted() {
 		return unknownType
@@ -179,7 +178,7 @@ func (r *reader) meetEach(members []*typ, b *typ) *typ {
 
 func isObject(t *typ) bool { return t.kind == object || t.kind == dict }
 
-// meetObjects joins the fields of two objects.
+// meetObjects returns an object with the fields of two objects.
 func (r *reader) meetObjects(a, b *typ) *typ {
 	if a.kind == dict && b.kind == dict {
 		return &typ{kind: dict, elem: r.meet(a.elem, b.elem), open: a.open || b.open}
@@ -188,7 +187,7 @@ func (r *reader) meetObjects(a, b *typ) *typ {
 		a, b = b, a
 	}
 	if b.kind == dict {
-		// What is said of further names is lost, but not that there may be some.
+		// The constraints of other names are lost, but not the fact that there may be other names.
 		out := *a
 		out.open, out.implied = a.open || b.open || b.elem.kind != anything, false
 		return &out
@@ -209,8 +208,7 @@ func (r *reader) meetObjects(a, b *typ) *typ {
 	return out
 }
 
-// opened is a type of which more is said than can be written: its objects may have any
-// other names.
+// opened returns a type for a schema with constraints that cannot be written. Its objects may have any other names.
 func opened(t *typ) *typ {
 	switch t.kind {
 	case object:
@@ -231,7 +229,7 @@ func opened(t *typ) *typ {
 	return t
 }
 
-// narrower is the one of two types that says more; where neither does, the first.
+// narrower returns the type that says more. If neither does, it returns the first.
 func narrower(a, b *typ) *typ {
 	if b.kind == literal || b.kind == integer && a.kind == number || b.kind == list && a.kind == list && a.elem.kind == anything {
 		return b

@@ -9,24 +9,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// exact is the largest integer that a number of JavaScript tells from its neighbours.
+// exact is the largest integer up to which a JavaScript number represents every integer exactly.
 const exact = 1<<53 - 1
 
-// typescriptTaken are the names that the module has of its own, or that TypeScript has.
+// typescriptTaken are the names that the module or TypeScript itself uses.
 var typescriptTaken = strings.Fields("Json PackName AgentResult Pick Uint8Array Array Promise Record string number boolean")
 
-// typescriptModule writes one module.
+// typescriptModule is a TypeScript module that is being written.
 type typescriptModule struct {
 	*module
 	names *namer
-	// pack is the name of the interface.
+	// pack is the name of the interface with all types.
 	pack  string
 	types strings.Builder
 	defs  map[*definition]string
 }
 
-// typescript writes a module of TypeScript: one interface with all types of a pack, and the
-// pack's name, which carries it.
+// typescript returns a module of TypeScript. It contains one interface with all types of a pack, and a constant with the name of the pack
+// that has this interface in its type.
 func typescript(m *module) string {
 	w := &typescriptModule{module: m, names: newNamer(typescriptTaken...), defs: map[*definition]string{}}
 	w.pack = w.names.name(m.pack.ID, "Pack")
@@ -50,7 +50,7 @@ func typescript(m *module) string {
 	w.entries(&b)
 	w.tools(&b, arguments)
 	w.turns(&b)
-	// The names are used for some packs only, and may be told to be unused.
+	// Some packs do not use these names, and a linter may report unused names. So the module exports them.
 	b.WriteString("}\n" + w.types.String() + "\nexport type { AgentResult, Json };\n")
 	return b.String()
 }
@@ -68,7 +68,7 @@ func typescriptWordsOf(words []string) string {
 	return strings.Join(quoted, " | ")
 }
 
-// property is a name as that of a property.
+// property returns a name in the form of a property name.
 func property(name string) string {
 	if isPlain(name) {
 		return name
@@ -90,7 +90,7 @@ func (w *typescriptModule) values() string {
 	return b.String() + "  }"
 }
 
-// comment is what a pack says of something, above it.
+// comment returns the pack's description as a comment above a declaration.
 func comment(indent, text string) string {
 	if text = remark(text); text == "" {
 		return ""
@@ -106,7 +106,7 @@ func (w *typescriptModule) entries(b *strings.Builder) {
 	b.WriteString("  };\n")
 }
 
-// arguments writes what each tool takes, and gives its type.
+// arguments writes the type of each tool's arguments and returns the names of these types.
 func (w *typescriptModule) arguments() []string {
 	out := make([]string, len(w.module.tools))
 	for i := range w.module.tools {
@@ -161,7 +161,7 @@ func (w *typescriptModule) turns(b *strings.Builder) {
 	b.WriteString("  };\n")
 }
 
-// show is a type as it is written.
+// show returns the text of a type.
 func (w *typescriptModule) show(t *typ, indent string) string {
 	switch t.kind {
 	case null:

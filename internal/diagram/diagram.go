@@ -29,7 +29,7 @@ const (
 
 	// EdgeEvent is a declared event.
 	EdgeEvent = "event"
-	// EdgeRedirect is the forced exit of a used-up guard.
+	// EdgeRedirect is the forced exit that a run takes when a guard is used up.
 	EdgeRedirect = "redirect"
 	// EdgeStart leads to the state at which the runs of an agent begin.
 	EdgeStart = "start"
@@ -42,19 +42,19 @@ type Node struct {
 	// ID is the state's name, or "agent:" and the member key.
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
-	// Prompt is the prompt executed there; "" for an agent that begins in a state.
+	// Prompt is the prompt that the node executes. It is "" for an agent that begins in a state.
 	Prompt   string `json:"prompt,omitempty"`
 	Entry    bool   `json:"entry,omitempty"`
 	Terminal bool   `json:"terminal,omitempty"`
-	// MaxVisits bounds the entries into the state; 0 = none.
+	// MaxVisits bounds the entries into the state; 0 = no bound.
 	MaxVisits     int64    `json:"max_visits,omitempty"`
 	Orchestration string   `json:"orchestration,omitempty"`
 	Persistent    bool     `json:"persistent,omitempty"`
 	Artifacts     []string `json:"artifacts,omitempty"`
-	// Tools are the tools that its turns may call, including agents, by name.
+	// Tools are the tools that turns of the node may call, including agents, sorted by name.
 	Tools []string `json:"tools,omitempty"`
-	// Visits is the number of a run's visits ([Diagram.Mark]); Current reports whether the run is in this
-	// state, or ended in it.
+	// Visits is the number of visits in the run that was added by [Diagram.Mark]. Current reports whether this run is in the state, or ended
+	// in it.
 	Visits  int64 `json:"visits,omitempty"`
 	Current bool  `json:"current,omitempty"`
 }
@@ -72,14 +72,14 @@ type Edge struct {
 	TimeoutSec int64 `json:"timeout_sec,omitempty"`
 	// Guard is the guard of a redirect, for example "max_visits:implement".
 	Guard string `json:"guard,omitempty"`
-	// Followed is how often a run has followed the event.
+	// Followed is the number of times that the run has followed the event.
 	Followed int64 `json:"followed,omitempty"`
 }
 
 // agentMark is the prefix of the identifiers of agents.
 const agentMark = "agent:"
 
-// sketch is a diagram under construction.
+// sketch is a diagram that is being built.
 type sketch struct {
 	*Diagram
 	pack *pack.Pack
@@ -89,7 +89,7 @@ type sketch struct {
 	calls map[string][]string
 }
 
-// Of makes the diagram of a pack. States come by name, then agents; edges by their node.
+// Of returns the diagram of a pack. Its nodes are the states by name, then the agents. Its edges are in the order of their nodes.
 func Of(p *pack.Pack) *Diagram {
 	d := sketch{
 		Diagram: &Diagram{Pack: p.ID, Version: p.Version, Digest: p.Digest, Nodes: []Node{}, Edges: []Edge{}},
@@ -159,7 +159,7 @@ func (d sketch) delegations(from, prompt string) {
 	}
 }
 
-// ReachableFrom returns the part of the diagram that one entry's graph reaches.
+// ReachableFrom returns the part of the diagram that runs from one entry can reach.
 func (d *Diagram) ReachableFrom(g *machine.Graph) *Diagram {
 	out := *d
 	out.Entry, out.Nodes, out.Edges = g.Entry, nil, nil

@@ -22,14 +22,13 @@ const (
 	margin     = 24.0
 )
 
-// drawing is a simple layered layout: a state is in the layer of its distance from the entry, and edges that
-// lead back have lanes of their own at the right. No layout library is used, because packs have few states
-// and these libraries are very large.
+// drawing is a simple layered layout: a state is in the layer of its distance from the entry, and each edge that leads back has its own
+// lane at the right. No layout library is used, because packs have few states and these libraries are very large.
 type drawing struct {
 	d     *Diagram
 	ids   map[string]string
 	boxes []box
-	// at finds a box by its node's identifier.
+	// at holds the index of each node's box, by the node's identifier.
 	at        map[string]int
 	layers    [][]int
 	right     float64
@@ -94,7 +93,7 @@ func (g *drawing) measure() {
 	}
 }
 
-// ends returns the boxes of an edge; false if the pack names one that does not exist.
+// ends returns the boxes of an edge. It returns false if the edge refers to a node that does not exist.
 func (g *drawing) ends(i int) (from, to int, ok bool) {
 	a, b := g.d.Edges[i].ends(g.ids)
 	from, ok1 := g.at[a]
@@ -102,7 +101,7 @@ func (g *drawing) ends(i int) (from, to int, ok bool) {
 	return from, to, ok1 && ok2
 }
 
-// layer computes the distance from the entry; unreachable states begin at the top.
+// layer computes the distance of each node from the entry. States that cannot be reached are at the top.
 func (g *drawing) layer() {
 	var todo []int
 	begin := func(i int) {
@@ -144,7 +143,7 @@ func (g *drawing) spread(todo *[]int) {
 	}
 }
 
-// order places the boxes of a layer below those that lead to them, in a few sweeps.
+// order moves the boxes of each layer below the boxes that lead to them, in a few passes.
 func (g *drawing) order() {
 	for range 4 {
 		for _, layer := range g.layers {
@@ -175,7 +174,7 @@ func (g *drawing) centre(i, layer int) float64 {
 	return sum / n
 }
 
-// place computes the coordinates of the boxes, each layer centred.
+// place computes the coordinates of the boxes. Each layer is centred.
 func (g *drawing) place() {
 	widths := make([]float64, len(g.layers))
 	for l, layer := range g.layers {
@@ -215,7 +214,7 @@ func (g *drawing) box(i int) {
 	}
 }
 
-// edge draws forward edges downwards and all others through a lane.
+// edge draws an edge. An edge to a later layer goes downwards, and every other edge uses a lane.
 func (g *drawing) edge(i int) string {
 	e := &g.d.Edges[i]
 	from, to, ok := g.ends(i)
@@ -237,7 +236,7 @@ func (g *drawing) edge(i int) string {
 		class, path, x, y, svgText(source.Clip(e.label(), 60)))
 }
 
-// down returns the path from below one box to above another; parallel edges have a distance.
+// down returns the path from the bottom of one box to the top of another. Parallel edges are kept apart.
 func (g *drawing) down(i, from, to int) (path string, x, y float64) {
 	a, b := &g.boxes[from], &g.boxes[to]
 	twin := 0
@@ -252,7 +251,7 @@ func (g *drawing) down(i, from, to int) (path string, x, y float64) {
 	return fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", x1, y1, x1, mid, x2, mid, x2, y2), (x1 + x2) / 2, mid + float64(twin)*13
 }
 
-// around returns the path to the lane at the right, along it and back.
+// around returns the path from a box to the lane at the right, along the lane and back to a box.
 func (g *drawing) around(from, to int) (path string, x, y float64) {
 	a, b := &g.boxes[from], &g.boxes[to]
 	g.backEdges++
@@ -262,7 +261,7 @@ func (g *drawing) around(from, to int) (path string, x, y float64) {
 		(a.x+a.w+b.x+b.w)/8 + lane*0.75, (y1 + y2) / 2
 }
 
-// svgText returns a text for markup, without control characters.
+// svgText returns a text in the form for SVG, without control characters.
 func svgText(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar || r == 0xFFFE || r == 0xFFFF {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// numbered gives every node a generated identifier, so that a name cannot break the syntax.
+// numbered returns a generated identifier for each node, so that no name can break the syntax.
 func (d *Diagram) numbered() map[string]string {
 	ids := make(map[string]string, len(d.Nodes))
 	for i, n := range d.Nodes {
@@ -111,8 +111,7 @@ func (d *Diagram) Mermaid() string {
 	return b.String()
 }
 
-// mermaidText encodes all but letters, digits and harmless characters as entities, which Mermaid decodes
-// after parsing.
+// mermaidText encodes all characters except letters, digits and harmless ones as entities. Mermaid decodes them after parsing.
 func mermaidText(s string) string {
 	var b strings.Builder
 	for _, r := range source.Clip(s, 200) {
@@ -163,8 +162,7 @@ func (d *Diagram) DOT() string {
 	return b.String()
 }
 
-// dotText quotes lines as one DOT string. Backslashes are doubled, so that a name cannot contain one of
-// Graphviz's own escapes.
+// dotText returns lines as one quoted DOT string. It doubles backslashes, so that a name cannot contain an escape of Graphviz.
 func dotText(lines ...string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -9,37 +9,36 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Tool is a tool of a pack, or an agent that a prompt lists, with the pack's settings for its calls: the
-// words of x_pawl.tools, with defaults filled in.
+// Tool is a tool of a pack, or an agent that a prompt lists, with the pack's settings for its calls. The fields have the names of
+// x_pawl.tools, and defaults are filled in.
 type Tool struct {
 	Name string `json:"name"`
 	// Kind is "tool" or [NodeAgent].
 	Kind        string `json:"kind"`
 	Description string `json:"description,omitempty"`
-	// Prompts are the prompts with turns that may call it, by name: they list it and do not block it. None
-	// means that only the sidecar calls it, to reconcile or undo another tool's calls.
+	// Prompts are the prompts whose turns may call the tool, by name: they list the tool and do not block it. If there are none, only the
+	// sidecar calls the tool, to reconcile or undo calls of another tool.
 	Prompts []string `json:"prompts"`
-	// Approve is "never", "always" or the condition (CEL) under which a person decides. ApprovalTimeoutSec is
-	// how long a call waits for the decision, OnTimeout what follows after that.
+	// Approve is "never", "always" or the condition (CEL) under which a person must decide. ApprovalTimeoutSec is how long a call waits for
+	// the decision. OnTimeout is what follows if no decision is made.
 	Approve            string `json:"approve"`
 	ApprovalTimeoutSec int64  `json:"approval_timeout_sec,omitempty"`
 	OnTimeout          string `json:"on_timeout,omitempty"`
 	NotStarter         bool   `json:"not_starter,omitempty"`
-	// Dedupe are the payload fields that make its business key, as JSON pointers.
+	// Dedupe are the payload fields that form the business key, as JSON pointers.
 	Dedupe []string `json:"dedupe,omitempty"`
-	// MaxCalls bounds its calls in a run; 0 = no bound of its own.
+	// MaxCalls bounds the calls of the tool in one run; 0 = no such bound.
 	MaxCalls int64 `json:"max_calls,omitempty"`
-	// CostMicroUSD is the maximum cost of an attempt, in millionths of a dollar; 0 = not given.
+	// CostMicroUSD is the maximum cost of one attempt, in millionths of a dollar; 0 = the pack gives no cost.
 	CostMicroUSD int64 `json:"cost_micro_usd,omitempty"`
 	TimeoutSec   int64 `json:"timeout_sec"`
 	Attempts     int64 `json:"attempts"`
-	// OnError is the consequence of an exhausted call for its run, OnUnknown that of a call with an unknown
-	// outcome.
+	// OnError is what happens to the run when a call has failed finally. OnUnknown is what happens when the outcome of a call is unknown.
 	OnError    string `json:"on_error"`
 	OnUnknown  string `json:"on_unknown"`
 	Reconcile  string `json:"reconcile,omitempty"`
 	Compensate string `json:"compensate,omitempty"`
-	// ResultArtifact is the artifact that receives an accepted answer.
+	// ResultArtifact is the artifact into which an accepted answer is written; "" = none.
 	ResultArtifact string `json:"result_artifact,omitempty"`
 	// Sensitive means that payloads and results are shown only to principals with the scope values:sensitive.
 	Sensitive bool `json:"sensitive,omitempty"`
@@ -120,7 +119,7 @@ func (t *Tool) approval(held *machine.Approval) {
 	}
 }
 
-// about returns the description of a tool for models, or that of the agent.
+// about returns the description of a tool, or of an agent.
 func (d sketch) about(name string, agent bool) string {
 	if declared := d.pack.Doc.Tools[name]; declared != nil {
 		return declared.Description

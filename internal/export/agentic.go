@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// The types of RFC-103's events. A request's type ends with its tool.
+// The types of RFC-103's events. The type of a request ends with the name of its tool.
 const (
 	TypeStart       = "agentic.start"
 	TypeToolRequest = "agentic.tool_request"
@@ -24,7 +24,7 @@ const (
 	TypeEscalated   = "agent.escalated"
 )
 
-// Types are the names that a filter accepts; TypeToolRequest also with ".<tool>".
+// Types are the names that a filter accepts. TypeToolRequest is also accepted with ".<tool>" at its end.
 var Types = []string{TypeStart, TypeToolRequest, TypeToolResult, TypeCompleted, TypeEscalated}
 
 // AgenticKinds are the kinds of records for which RFC-103 has events.
@@ -39,7 +39,7 @@ type Event struct {
 	// Type is one of the types above.
 	Type    string
 	Payload output.Object
-	// DedupeKey is the same each time the event is sent.
+	// DedupeKey identifies the event. It is the same each time the event is sent.
 	DedupeKey string
 }
 
@@ -67,7 +67,7 @@ type Agentic struct {
 	Types []string
 }
 
-// Event returns the event for a record, if the record has one and its type is selected; else nil.
+// Event returns the event for a record. It returns nil if the record has no event, or if the type of the event is not selected.
 func (a *Agentic) Event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	event, err := a.event(ctx, r)
 	if err != nil || event == nil || !a.accepts(event.Type) {
@@ -112,8 +112,8 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	return nil, nil
 }
 
-// start returns the event of the run's start. Its key contains the caller's own id of the start, so that it
-// equals the key of the event that the caller sent; without such an id, the run's id.
+// start returns the event of the run's start. If the caller gave the start an id, the event's key contains this id and so equals the key
+// of the event that the caller sent. Otherwise the key contains the run's id.
 func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	if !a.accepts(TypeStart) {
 		return nil, nil
@@ -137,8 +137,7 @@ func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	}, nil
 }
 
-// contextOf returns the run's variables, and the RFC's max_steps if the run has that bound and no variable of
-// that name.
+// contextOf returns the run's variables. It adds max_steps of the RFC if the run has that bound and no variable with this name.
 func contextOf(got *pawlv1.GetRunResponse) any {
 	var variables map[string]json.RawMessage
 	steps := got.GetBudgets().GetMaxSteps()
@@ -149,7 +148,7 @@ func contextOf(got *pawlv1.GetRunResponse) any {
 	return variables
 }
 
-// about reads the data with which a run was started.
+// about returns the data with which a run was started.
 func (a *Agentic) about(ctx context.Context, run string) (*pawlv1.GetRunResponse, error) {
 	return a.Runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: a.Namespace, RunId: run, IncludeVariables: true})
 }
@@ -169,7 +168,7 @@ func request(r *pawlv1.Record, step uint32, tool string, attempt int32, payload 
 	}
 }
 
-// retryRequest returns the request event of a further attempt: the same step, the same payload.
+// retryRequest returns the request event of a further attempt. It has the same step and payload as the first.
 func (a *Agentic) retryRequest(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepResolved) (*Event, error) {
 	payload, err := a.payload(ctx, r, s.GetStep())
 	if err != nil {
@@ -193,8 +192,8 @@ func (a *Agentic) approved(ctx context.Context, r *pawlv1.Record, s *pawlv1.Step
 	return request(r, s.GetStep(), s.GetTool(), 1, payload), nil
 }
 
-// payload returns the payload of a step as of a record: the request's, or the one that an approval replaced
-// it with.
+// payload returns the payload that a step has at a record. It is the payload of the request, or the payload that replaced it in an
+// approval.
 func (a *Agentic) payload(ctx context.Context, r *pawlv1.Record, step uint32) (payload string, err error) {
 	req := &pawlv1.ListTransitionsRequest{
 		Namespace: a.Namespace, RunId: r.GetRunId(), PageSize: 1000,
@@ -239,7 +238,7 @@ func result(r *pawlv1.Record, s *pawlv1.StepResolved) *Event {
 	}
 }
 
-// end returns the run's one completion or escalation event: every end other than COMPLETED is an escalation.
+// end returns the completion or escalation event of a run. Every status other than COMPLETED is an escalation.
 func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended) (*Event, error) {
 	event := &Event{Type: TypeCompleted, DedupeKey: "agentic:run:" + r.GetRunId() + ":completed"}
 	if ended.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
@@ -270,8 +269,8 @@ func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended
 	return event, nil
 }
 
-// lost returns the event that was lost by the end, its target state, and the guards that refused it; nil =
-// none.
+// lost returns the event that was not followed because the run ended, with its target state and the guards that refused it. It returns
+// nil if there is none.
 func lost(ended *pawlv1.Ended) any {
 	if ended.GetEvent() == "" && ended.GetIntendedState() == "" {
 		return nil
@@ -282,8 +281,7 @@ func lost(ended *pawlv1.Ended) any {
 	}
 }
 
-// outcome returns the text of the run's last output, and its number of steps: the steps that have request
-// events, so without model calls.
+// outcome returns the text of the run's last output, and the number of its steps that have request events. Model calls have none.
 func (a *Agentic) outcome(ctx context.Context, run string) (text string, steps int, err error) {
 	req := &pawlv1.ListTransitionsRequest{
 		Namespace: a.Namespace, RunId: run, PageSize: 1000,
@@ -316,7 +314,7 @@ func toolSteps(records ...*pawlv1.Record) (n int) {
 	return n
 }
 
-// Text joins the text and JSON parts of a message by newlines.
+// Text joins the text and JSON parts of a message with line breaks.
 func Text(parts []*pawlv1.Part) string {
 	var lines []string
 	for _, p := range parts {
@@ -334,7 +332,7 @@ func Text(parts []*pawlv1.Part) string {
 	return strings.Join(lines, "\n")
 }
 
-// raw puts JSON text into an object unchanged; null for an empty text.
+// raw returns JSON text in a form that is written unchanged. An empty text becomes null.
 func raw(text string) any {
 	if text == "" || !json.Valid([]byte(text)) {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// extensions are the file endings by media type. The table is our own, so that a workspace has the same names
-// on every machine.
+// extensions are the file endings by media type. The table is part of this program, so that a workspace has the same file names on every
+// machine.
 var extensions = map[string]string{
 	"text/plain": "txt", "text/markdown": "md", "text/html": "html", "text/css": "css", "text/csv": "csv",
 	"text/xml": "xml", "text/yaml": "yaml", "text/javascript": "js", "text/x-go": "go", "text/x-python": "py",
@@ -18,7 +18,7 @@ var extensions = map[string]string{
 	"image/svg+xml": "svg", "image/webp": "webp", "audio/mpeg": "mp3", "audio/wav": "wav", "video/mp4": "mp4",
 }
 
-// extension returns the file ending for a media type, without its dot.
+// extension returns the file ending for a media type, without the dot.
 func extension(mediaType string) string {
 	base, _, err := mime.ParseMediaType(mediaType)
 	if err != nil {
@@ -45,7 +45,7 @@ type fileNames struct{ taken map[string]bool }
 
 func newFileNames() *fileNames { return &fileNames{taken: make(map[string]bool)} }
 
-// of returns the file name of an artifact. A name that already has the ending keeps it.
+// of returns the file name of an artifact. If the artifact's name already has the ending, the ending is not added.
 func (f *fileNames) of(name, mediaType string) string {
 	ext := "." + extension(mediaType)
 	stem := safe(strings.TrimSuffix(name, ext))
@@ -54,7 +54,7 @@ func (f *fileNames) of(name, mediaType string) string {
 		if n > 1 {
 			file = fmt.Sprintf("%s-%d%s", stem, n, ext)
 		}
-		// Some file systems do not distinguish capitals from small letters.
+		// Some file systems do not distinguish upper and lower case.
 		if key := strings.ToLower(file); !f.taken[key] {
 			f.taken[key] = true
 			return file
@@ -62,7 +62,7 @@ func (f *fileNames) of(name, mediaType string) string {
 	}
 }
 
-// safe keeps letters, digits and "._-" of ASCII.
+// safe returns the name with only ASCII letters, digits and the characters "._-".
 func safe(name string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// contextText returns context.md: the pack, the variables and the input.
+// contextText returns the content of context.md: the pack, the variables and the input.
 func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	var b strings.Builder
 	run := got.GetRun()
@@ -41,7 +41,7 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	return b.String()
 }
 
-// inBetween writes the steering messages to the run and the sidecar's notices to its models.
+// inBetween writes the steering messages to the run, and the notices of the sidecar to its models.
 func inBetween(b *strings.Builder, records []*pawlv1.Record) {
 	head := "\n## Said in between\n"
 	for _, r := range records {
@@ -56,7 +56,7 @@ func inBetween(b *strings.Builder, records []*pawlv1.Record) {
 	}
 }
 
-// fence writes a block of code with a fence that is longer than any in the text.
+// fence writes a block of code. Its fence is longer than any fence in the text.
 func fence(b *strings.Builder, language, text string) {
 	mark := "```"
 	for strings.Contains(text, mark) {
@@ -73,7 +73,7 @@ func indented(text string) string {
 	return b.String()
 }
 
-// artifactText returns the value of the artifact with a name, with or without ".md".
+// artifactText returns the value of the artifact with the name. The name of the artifact may end in ".md".
 func artifactText(artifacts []*pawlv1.Artifact, name string) string {
 	for _, a := range artifacts {
 		if n := a.GetHead().GetName(); n == name || n == name+".md" {
@@ -83,7 +83,7 @@ func artifactText(artifacts []*pawlv1.Artifact, name string) string {
 	return ""
 }
 
-// memory returns the artifact of that name, else the messages of the persistent states.
+// memory returns the artifact with the name memory. If there is none, it returns the messages of the persistent states.
 func (w *Workspace) memory(ctx context.Context, got *pawlv1.GetRunResponse, records []*pawlv1.Record) (string, error) {
 	if text := artifactText(got.GetArtifacts(), "memory"); text != "" {
 		return text, nil
@@ -102,8 +102,8 @@ func (w *Workspace) memory(ctx context.Context, got *pawlv1.GetRunResponse, reco
 	return remembered(records, persistent), nil
 }
 
-// remembered writes the messages of persistent states in their order, including the steering messages between
-// them and the messages of a stopped turn.
+// remembered returns the messages of persistent states in their order. They include the steering messages between them and the messages
+// of a stopped turn.
 func remembered(records []*pawlv1.Record, persistent map[string]bool) string {
 	var b strings.Builder
 	say := func(role, state, text string) {

@@ -26,7 +26,7 @@ type Workspace struct {
 
 	root  *os.Root
 	files *fileNames
-	// written are the files, in order; missing the blobs that could not be read.
+	// written are the files that were written, in order. missing are the blobs that could not be read.
 	written, missing []string
 }
 
@@ -34,12 +34,11 @@ type Workspace struct {
 type Written struct {
 	// Files are the paths below the directory, in order.
 	Files []string
-	// Missing are references to blobs that the sidecar does not have, or no longer has.
+	// Missing are references to blobs that the sidecar does not have.
 	Missing []string
 }
 
-// Export writes the workspace of a run into a directory, which must be empty or absent. An active run is
-// written in its current state.
+// Export writes the workspace of a run into a directory, which must be empty or not exist. An active run is written in its current state.
 func (w *Workspace) Export(ctx context.Context, run, dir string) (Written, error) {
 	if err := emptyDir(dir); err != nil {
 		return Written{}, err
@@ -53,7 +52,7 @@ func (w *Workspace) Export(ctx context.Context, run, dir string) (Written, error
 	return Written{Files: w.written, Missing: w.missing}, err
 }
 
-// emptyDir makes a directory, or checks that it is empty.
+// emptyDir creates a directory, or checks that an existing one is empty.
 func emptyDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
@@ -131,7 +130,7 @@ func (w *Workspace) write(name string, from io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// traceLines returns one record per line.
+// traceLines returns the records as JSON, one record on each line.
 func traceLines(records []*pawlv1.Record) (string, error) {
 	var b strings.Builder
 	for _, r := range records {
@@ -179,7 +178,7 @@ var (
 	onlyRef = regexp.MustCompile(`^` + anyRef.String() + `$`)
 )
 
-// wholeRef returns the reference if a text, or a JSON string, consists only of one; else "".
+// wholeRef returns the reference to a blob if the value consists only of one. For other values it returns "".
 func wholeRef(v *pawlv1.ArtifactValue) string {
 	text := v.GetText()
 	if v.GetJson() != "" && json.Unmarshal([]byte(v.GetJson()), &text) != nil {
@@ -191,7 +190,7 @@ func wholeRef(v *pawlv1.ArtifactValue) string {
 	return ""
 }
 
-// blobs writes the other blobs to which the trace refers, under their hashes.
+// blobs writes the other blobs that the trace refers to. The names of the files are their hashes.
 func (w *Workspace) blobs(ctx context.Context, trace string) error {
 	seen := map[string]bool{}
 	for _, ref := range anyRef.FindAllString(trace, -1) {
@@ -227,7 +226,7 @@ func (w *Workspace) blob(ctx context.Context, ref string, name func(mediaType st
 	return true, w.write(name(first.GetMediaType()), &blobReader{stream: stream, data: first.GetData()})
 }
 
-// blobReader reads the rest of a blob's stream.
+// blobReader reads the remaining pieces of a blob from its stream.
 type blobReader struct {
 	stream interface {
 		Recv() (*pawlv1.GetBlobResponse, error)

@@ -10,14 +10,13 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Bounds of an expression.
+// Bounds of an expression and of its evaluation.
 const (
-	// MaxBytes bounds its text.
+	// MaxBytes bounds the text of an expression.
 	MaxBytes = 4096
-	// MaxCost bounds one evaluation, in the units of CEL: about one for each call, and one for ten bytes that
-	// are read.
+	// MaxCost bounds one evaluation, in the cost units of CEL. A call costs about one unit, and so do ten bytes that are read.
 	MaxCost = 100_000
-	// maxNodes and maxDepth bound its tree.
+	// maxNodes and maxDepth bound the syntax tree of an expression.
 	maxNodes = 1000
 	maxDepth = 32
 	// maxKey bounds the result of [Text], in bytes.
@@ -48,10 +47,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message)
 }
 
-// Language has the names that expressions of one purpose may use. Immutable, safe for concurrent use.
+// Language contains the names that expressions for one purpose may use. It is immutable and safe for concurrent use.
 type Language struct{ env *cel.Env }
 
-// Of makes a language with variables that hold objects (JSON) and texts.
+// Of returns a language with the given variables. The values of objects are JSON objects; the values of texts are strings.
 func Of(objects, texts []string) (*Language, error) {
 	opts := []cel.EnvOption{
 		cel.CrossTypeNumericComparisons(true),
@@ -107,13 +106,13 @@ func (l *Language) Compile(text string, kind Kind) (*Program, error) {
 	return &Program{program: program, kind: kind, names: namesOf(checked)}, nil
 }
 
-// least returns the minimum cost of an evaluation.
+// least returns the smallest cost that an evaluation can have.
 func (l *Language) least(checked *cel.Ast) (uint64, error) {
 	cost, err := l.env.EstimateCost(checked, sizes{})
 	return cost.Min, err
 }
 
-// issueOf returns the first fault.
+// issueOf returns the first fault as an error.
 func issueOf(issues *cel.Issues) *Error {
 	all := issues.Errors()
 	if len(all) == 0 {
@@ -121,7 +120,7 @@ func issueOf(issues *cel.Issues) *Error {
 	}
 	first := all[0]
 	if first.Location.Line() < 1 {
-		return &Error{Message: first.Message} // of the whole expression
+		return &Error{Message: first.Message} // the fault is in the whole expression
 	}
 	return &Error{Line: first.Location.Line(), Column: first.Location.Column() + 1, Message: first.Message}
 }
@@ -137,11 +136,11 @@ func namesOf(checked *cel.Ast) map[string]bool {
 	return names
 }
 
-// Reads reports whether the expression reads a variable; other variables need not be loaded for it.
+// Reads reports whether the expression reads a variable. The caller need not load variables that it does not read.
 func (p *Program) Reads(name string) bool { return p.names[name] }
 
-// Holds evaluates an expression of kind [Bool]. vars are by name: objects as map[string]any made by [Value]
-// from JSON, texts as string. The error is an [*Error].
+// Holds evaluates an expression of kind [Bool]. vars are the variables by name: objects as map[string]any, made by [Value] from JSON, and
+// texts as string. The error is an [*Error].
 func (p *Program) Holds(vars map[string]any) (bool, error) {
 	out, err := p.eval(vars)
 	if err != nil {
@@ -154,7 +153,7 @@ func (p *Program) Holds(vars map[string]any) (bool, error) {
 	return holds, nil
 }
 
-// Text evaluates an expression of kind [Text], in the same way as [Program.Holds].
+// Text evaluates an expression of kind [Text]. vars and the error are the same as for [Program.Holds].
 func (p *Program) Text(vars map[string]any) (string, error) {
 	out, err := p.eval(vars)
 	if err != nil {
@@ -170,7 +169,7 @@ func (p *Program) Text(vars map[string]any) (string, error) {
 	return text, nil
 }
 
-// eval never panics, so that an expression cannot end the process.
+// eval evaluates the expression. It returns a panic of the library as an error, so that an expression cannot end the process.
 func (p *Program) eval(vars map[string]any) (out any, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -29,7 +29,7 @@ func Value(raw []byte) (any, error) {
 	return seen, nil
 }
 
-// see converts a value in place. lit is a number without an exact representation, where its path.
+// see converts a value in place. If a number has no exact representation, see returns its text as lit and its path as where.
 func see(value any, path []string) (seen any, where []string, lit string) {
 	switch v := value.(type) {
 	case json.Number:
@@ -57,7 +57,7 @@ func see(value any, path []string) (seen any, where []string, lit string) {
 // maxWhole is the limit up to which doubles represent every whole number exactly.
 const maxWhole = 1 << 53
 
-// numberOf returns a number for an expression, and whether it is exact.
+// numberOf returns a number in the form for expressions. It also reports whether this form is exact.
 func numberOf(lit string) (any, bool) {
 	f, exact := strictjson.Double(lit)
 	if math.Abs(f) < maxWhole {

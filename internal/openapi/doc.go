@@ -1,6 +1,5 @@
-// Package openapi finishes the OpenAPI 3.1 document of the JSON gateway: what
-// protoc-gen-connect-openapi writes is right about messages and paths and does not know what the
-// comments and the gateway say. It is called by `make generate` only.
+// Package openapi completes the OpenAPI 3.1 document of the JSON gateway. The generator protoc-gen-connect-openapi describes messages and
+// paths correctly, but it does not know what the proto comments and the gateway define. Only `make generate` calls this package.
 //
 // Invariant: the same proto files give the same bytes, so that checkgenerate can compare.
 package openapi

@@ -54,7 +54,7 @@ func Finish(raw []byte) ([]byte, error) {
 	return json.MarshalIndent(doc, "", "  ")
 }
 
-// at follows names through objects.
+// at returns the object that a path of member names leads to.
 func at(in object, names ...string) (object, bool) {
 	for _, name := range names {
 		next, ok := in[name].(object)
@@ -66,8 +66,7 @@ func at(in object, names ...string) (object, bool) {
 	return in, true
 }
 
-// finishSchema finishes the schema of a message. Answers may get fields, so that only
-// requests are closed.
+// finishSchema completes the schema of a message. Only requests are closed against unknown fields, because answers may get new fields.
 func finishSchema(name string, schema object) {
 	flatten(schema)
 	require(schema)
@@ -83,7 +82,7 @@ func finishSchema(name string, schema object) {
 	}
 }
 
-// flatten makes one object of a message's fields and the members of its oneofs.
+// flatten makes one object of the fields of a message and the members of its oneofs.
 func flatten(schema object) {
 	parts, ok := schema["allOf"].([]any)
 	if !ok {
@@ -116,7 +115,7 @@ func flatten(schema object) {
 	delete(schema, "oneOf")
 }
 
-// requiredMark is how the comments of proto/pawl/v1 mark what a request must have.
+// requiredMark matches the mark of a required field in the comments of proto/pawl/v1.
 var requiredMark = regexp.MustCompile(`; required\b`)
 
 // require lists the required fields of a message.
@@ -133,7 +132,7 @@ func require(schema object) {
 	}
 }
 
-// realVariables adds the form of variables_json that the gateway takes besides.
+// realVariables adds the form of variables_json that the gateway also accepts: real JSON.
 func realVariables(schema object) {
 	properties, ok := at(schema, "properties")
 	if !ok {
@@ -145,7 +144,7 @@ func realVariables(schema object) {
 	}
 }
 
-// finishOperation finishes what one method of one path takes and answers.
+// finishOperation completes the parameters and responses of one method of one path.
 func finishOperation(path string, operation object) {
 	if body, ok := at(operation, "requestBody", "content", "application/json", "schema"); ok {
 		flatten(body)
@@ -170,7 +169,7 @@ func finishOperation(path string, operation object) {
 	}
 }
 
-// stream describes both forms of a stream.
+// stream adds a description of both forms of a stream.
 func stream(responses object) {
 	content, ok := at(responses, "200", "content")
 	if !ok {
@@ -188,7 +187,7 @@ func stream(responses object) {
 	}}
 }
 
-// mapParameters writes a map in a query as the gateway reads it, name[key]=value.
+// mapParameters describes a map in a query in the form that the gateway reads, name[key]=value.
 func mapParameters(parameters []any) []any {
 	var out []any
 	for _, p := range parameters {
@@ -208,7 +207,7 @@ func mapParameters(parameters []any) []any {
 	return out
 }
 
-// plainPaths adds what the gateway serves besides RPCs, to everybody.
+// plainPaths adds the paths that the gateway serves besides RPCs. They need no token.
 func plainPaths(paths object) {
 	open := []any{}
 	paths["/healthz"] = object{"get": object{
@@ -224,8 +223,8 @@ func plainPaths(paths object) {
 	}}
 }
 
-// oneType gives each schema that has several types one. The bounds of a number that is
-// written as a string are said in its description.
+// oneType gives one type to each schema that has several types. If a number is written as a string, its bounds are moved to the
+// description.
 func oneType(value any) {
 	switch v := value.(type) {
 	case object:
@@ -250,8 +249,7 @@ func oneType(value any) {
 	}
 }
 
-// inclusive says the bounds of whole numbers so that they are allowed themselves: ogen, for
-// one, knows no others.
+// inclusive writes the bounds of whole numbers in the inclusive form, because some tools, for example ogen, know no other form.
 func inclusive(schema object) {
 	if schema["type"] != "integer" {
 		return
@@ -267,7 +265,7 @@ func inclusive(schema object) {
 	}
 }
 
-// numberAsString writes a schema of a 64-bit number as ProtoJSON has it.
+// numberAsString changes the schema of a 64-bit number to a string, as in ProtoJSON.
 func numberAsString(schema object) {
 	pattern, text := "^-?[0-9]+$", fmt.Sprint(cmp.Or[any](schema["description"], ""))
 	if least, ok := schema["minimum"].(float64); ok {
@@ -284,11 +282,10 @@ func numberAsString(schema object) {
 	delete(schema, "maximum")
 }
 
-// constraint is a rule that the generator appends to a description as text.
+// constraint matches a rule that the generator appends to a description as text.
 var constraint = regexp.MustCompile(`\n[a-z0-9_.]+ = [^\n]*`)
 
-// cleanDescriptions cleans all descriptions: of Google's types the first sentence is enough, and
-// lines of comments go on.
+// cleanDescriptions cleans all descriptions. For Google's types it keeps only the first sentence. It joins the lines of a comment.
 func cleanDescriptions(value any) {
 	switch v := value.(type) {
 	case object:

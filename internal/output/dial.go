@@ -21,21 +21,19 @@ import (
 // maxAnswerBytes bounds one message from a server.
 const maxAnswerBytes = 64 << 20
 
-// Target is the address of a sidecar and how to connect to it.
+// Target is the address of a sidecar, with the options for connecting to it.
 type Target struct {
 	// Addr is HOST:PORT or unix:PATH.
 	Addr string
 	// Token is a bearer token; "" = none.
 	Token string
-	// CA is a PEM file of the authority that signs the server's certificate;
-	// "" = no TLS.
+	// CA is a PEM file with the authority that signs the server's certificate; "" = the connection has no TLS.
 	CA string
 	// Options are additional options of the connection.
 	Options []grpc.DialOption
 }
 
-// refusals give common connection errors a readable text: a part of the library's error, and the text with
-// cause and remedy.
+// refusals maps a part of a connection error of the library to a readable text with cause and remedy.
 var refusals = []struct{ has, says string }{
 	{"connection refused", "nothing listens there; start one with: pawl serve --data DIR"},
 	{"no such file or directory", "there is no such socket; start one with: pawl serve --data DIR --socket PATH"},
@@ -67,7 +65,7 @@ func (t Target) Unreachable(err error) error {
 	return Usage(status.Error(codes.Unavailable, text))
 }
 
-// Dial creates a connection; no data is sent before the first call. The caller closes it.
+// Dial returns a connection. It sends no data before the first call. The caller must close it.
 func Dial(t Target) (*grpc.ClientConn, error) {
 	transport, err := t.transport()
 	if err != nil {
@@ -107,7 +105,7 @@ func (t Target) transport() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}), nil
 }
 
-// Bearer is a token sent with every call. It may be sent over loopback and Unix sockets without TLS.
+// Bearer is a token that is sent with every call. Over loopback and Unix sockets it may be sent without TLS.
 type Bearer string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.

@@ -8,8 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// LimitWaitLines returns one line for each call of a run that waits for a limit of the operator; none if no
-// call waits.
+// LimitWaitLines returns one line for each call of a run that waits for a limit of the operator. It returns none if no call waits.
 func LimitWaitLines(r *pawlv1.Run) []string {
 	lines := make([]string, 0, len(r.GetWaitingFor()))
 	for _, w := range r.GetWaitingFor() {
@@ -26,7 +25,7 @@ func LimitWaitLines(r *pawlv1.Run) []string {
 	return lines
 }
 
-// WaitReason returns the limit for which a run has waited longest; "" = it does not wait.
+// WaitReason returns the limit that a run has waited for longest. It returns "" if the run does not wait for a limit.
 func WaitReason(r *pawlv1.Run) string {
 	if len(r.GetWaitingFor()) == 0 {
 		return ""

@@ -33,7 +33,7 @@ func Message(m proto.Message) any {
 	return fields(m.ProtoReflect())
 }
 
-// Messages returns the JSON form of each message; never nil.
+// Messages returns the JSON form of each message. It never returns nil.
 func Messages[M proto.Message](list []M) []any {
 	out := make([]any, 0, len(list))
 	for _, m := range list {
@@ -42,7 +42,7 @@ func Messages[M proto.Message](list []M) []any {
 	return out
 }
 
-// ArtifactValue returns a JSON value, a text, or bytes in base64; nil if unset.
+// ArtifactValue returns the value of an artifact for JSON: a JSON value, a text, or bytes in base64. It returns nil if there is no value.
 func ArtifactValue(v *pawlv1.ArtifactValue) any {
 	switch v := v.GetValue().(type) {
 	case *pawlv1.ArtifactValue_Json:
@@ -55,7 +55,7 @@ func ArtifactValue(v *pawlv1.ArtifactValue) any {
 	return nil
 }
 
-// Artifacts returns an object of values by name.
+// Artifacts returns the values of artifacts as an object, by name.
 func Artifacts(list []*pawlv1.Artifact) Object {
 	o := Object{}
 	for _, a := range list {
@@ -64,7 +64,7 @@ func Artifacts(list []*pawlv1.Artifact) Object {
 	return o
 }
 
-// Record returns the JSON form of a record: the kind under "kind", the body under the name of its kind.
+// Record returns the JSON form of a record. The key "kind" has the kind, and the key with the name of the kind has the body.
 func Record(r *pawlv1.Record) Object {
 	m := r.ProtoReflect()
 	o := Object{}
@@ -80,8 +80,8 @@ func Record(r *pawlv1.Record) Object {
 	return o
 }
 
-// Run returns the JSON form of a run. The id is under "id" and the artifacts without values under
-// "artifact_heads"; if their values are known, they are under "artifacts".
+// Run returns the JSON form of a run. The key "id" has the id. The key "artifact_heads" has the artifacts without their values; if the
+// values are known, the key "artifacts" has them.
 func Run(r *pawlv1.Run) Object {
 	o := Object{{"id", r.GetRunId()}}
 	for _, key := range []string{"status", "reason", "state", "seq", "visits", "total_visits", "tool_calls"} {
@@ -100,7 +100,7 @@ func Run(r *pawlv1.Run) Object {
 	return o
 }
 
-// RunWith is [Run] with the values of its artifacts.
+// RunWith returns the JSON form of a run, with the values of its artifacts.
 func RunWith(r *pawlv1.Run, artifacts []*pawlv1.Artifact) Object {
 	o := Run(r)
 	at := slices.IndexFunc(o, func(f Field) bool { return f.Key == "tool_calls" }) + 1
@@ -116,7 +116,7 @@ func (o Object) has(key string) bool {
 	return slices.ContainsFunc(o, func(f Field) bool { return f.Key == key })
 }
 
-// fields returns all fields; of a oneof only the one that is set.
+// fields returns all fields of a message. Of a oneof it returns only the field that is set.
 func fields(m protoreflect.Message) Object {
 	o := Object{}
 	all := m.Descriptor().Fields()
@@ -171,7 +171,8 @@ func single(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	return v.Interface()
 }
 
-// embedded puts JSON text into the output unchanged: null if it is empty, a string if it is not JSON.
+// embedded returns JSON text in a form that is written unchanged. An empty text becomes null, and a text that is not JSON becomes a
+// string.
 func embedded(text string) any {
 	switch {
 	case text == "":
@@ -182,7 +183,8 @@ func embedded(text string) any {
 	return text
 }
 
-// enumName returns the bare name: RUN_STATUS_COMPLETED is COMPLETED; nil for UNSPECIFIED.
+// enumName returns the name of an enum value without the enum's prefix: RUN_STATUS_COMPLETED becomes COMPLETED. For UNSPECIFIED it
+// returns nil.
 func enumName(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) any {
 	v := e.Values().ByNumber(n)
 	if v == nil {
@@ -194,7 +196,7 @@ func enumName(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) any {
 	return nil
 }
 
-// Bare removes the enum's own name from one of its values.
+// Bare removes the prefix with the enum's name from the name of a value.
 func Bare(enum, value string) string {
 	return strings.TrimPrefix(value, upperSnake(enum)+"_")
 }

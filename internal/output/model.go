@@ -8,7 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// ModelText returns the text of a record about a model call or a required message; "" for other records.
+// ModelText returns the text of a record about a model call or a required message. It returns "" for other records.
 func ModelText(r *pawlv1.Record) string {
 	asks := pawlv1.StepKind_STEP_KIND_MODEL
 	switch body := r.GetBody().(type) {
@@ -65,7 +65,7 @@ func effectText(r *pawlv1.Record) string {
 	return ""
 }
 
-// uncompensatedText lists the effects that could not be undone; "" = none.
+// uncompensatedText lists the effects that could not be undone. It returns "" if there are none.
 func uncompensatedText(list []*pawlv1.UncompensatedEffect) string {
 	var out []string
 	for _, s := range list {
@@ -102,7 +102,7 @@ func stepRequestedText(s *pawlv1.StepRequested) string {
 	return text
 }
 
-// stepResolvedText returns the text of a step's answer. The usage comes first, because a table cuts the end.
+// stepResolvedText returns the text of a step's answer. The usage comes first, because a table cuts off the end.
 func stepResolvedText(at time.Time, s *pawlv1.StepResolved) string {
 	used := usageText(s.GetUsage())
 	if !s.GetOk() {
@@ -133,7 +133,7 @@ func modelUpdatedText(n *pawlv1.ModelUpdated) string {
 	return text + " is made as " + n.GetResponseId()
 }
 
-// usageText returns the usage, with a blank before it; "" = none reported.
+// usageText returns the usage with a space before it. It returns "" if no usage was reported.
 func usageText(u *pawlv1.Usage) string {
 	if u == nil {
 		return ""
@@ -155,10 +155,10 @@ func usageText(u *pawlv1.Usage) string {
 	return text + ")"
 }
 
-// Dollars writes millionths of a US dollar.
+// Dollars returns millionths of a US dollar as text in dollars.
 func Dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1e6, micro%1e6) }
 
-// ModelStepText returns the text for a model call under way in the display of a run.
+// ModelStepText returns the text about an active model call, for the display of a run.
 func ModelStepText(s *pawlv1.Step) string {
 	text := fmt.Sprintf("%s #%d, %s, attempt %d", s.GetTool(), s.GetStep(), s.GetKey(), s.GetAttempt())
 	return text + ", " + strings.ToLower(Bare("StepStatus", s.GetStatus().String()))

@@ -9,7 +9,7 @@ import (
 // MoneyLine is one line about the consumption of a run.
 type MoneyLine struct{ Label, Text string }
 
-// Money returns what a run consumed and reserved, and the accounts in which it is counted; no lines for a run
+// Money returns lines about what a run has consumed and reserved, and about the accounts that count it. It returns no lines for a run
 // without consumption.
 func Money(r *pawlv1.Run) (lines []MoneyLine) {
 	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
@@ -33,7 +33,7 @@ func Money(r *pawlv1.Run) (lines []MoneyLine) {
 	return lines
 }
 
-// Cost returns the text for the cost of tokens. Tokens with cost 0 are those of a model without a price.
+// Cost returns the cost of tokens as text. If there are tokens and the cost is 0, the model has no price.
 func Cost(tokens, micro int64) string {
 	if micro == 0 && tokens != 0 {
 		return "no price"

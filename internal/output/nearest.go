@@ -6,14 +6,14 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Nearest returns the allowed word that a mistyped one probably means; "" if none is near. It accepts one
-// typing mistake in words of up to four letters, two in longer ones, and ignores case.
+// Nearest returns the allowed word that a mistyped word probably means. It returns "" if no word is similar. It accepts one typing
+// mistake in words of up to four letters and two in longer words. It ignores case.
 func Nearest(given string, allowed []string) string {
 	word, _ := nearest(given, allowed)
 	return word
 }
 
-// nearest also returns the number of mistakes.
+// nearest returns the most similar word, and the number of mistakes.
 func nearest(given string, allowed []string) (best string, mistakes int) {
 	mistakes = 2
 	if len(given) > 4 {
@@ -21,7 +21,7 @@ func nearest(given string, allowed []string) (best string, mistakes int) {
 	}
 	for _, word := range allowed {
 		n := levenshtein.ComputeDistance(strings.ToLower(given), strings.ToLower(word))
-		// Two swapped letters count as two mistakes in a word of the same length.
+		// Two swapped letters count as two mistakes, so prefer a word of the same length.
 		better := n < mistakes || n == mistakes && best != "" && len(word) == len(given) && len(best) != len(given)
 		if better && word != given {
 			best, mistakes = word, n
@@ -30,8 +30,7 @@ func nearest(given string, allowed []string) (best string, mistakes int) {
 	return best, mistakes
 }
 
-// Meant returns the allowed value of an error that is nearest to a word of the command line; "" if none is
-// near.
+// Meant returns the allowed value in an error that is most similar to a word of the command line. It returns "" if none is similar.
 func (p Problem) Meant(args []string) string {
 	best, least := "", 3
 	for _, arg := range args {

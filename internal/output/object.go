@@ -13,7 +13,7 @@ type Field struct {
 	Value any
 }
 
-// Object is a JSON object with keys in a fixed order.
+// Object is a JSON object whose keys have a fixed order.
 type Object []Field
 
 // MarshalJSON writes the fields in order.
@@ -55,7 +55,7 @@ func (o Object) With(key string, value any) Object {
 	return append(slices.Clip(o), Field{key, value})
 }
 
-// compact is json.Marshal without escaping <, > and &.
+// compact encodes v as JSON without escaping <, > and &.
 func compact(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

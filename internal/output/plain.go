@@ -7,15 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// colours are the escapes that paint writes.
+// colours are the escape sequences that paint writes.
 var colours = []string{
 	"\x1b[0m", "\x1b[" + red + "m", "\x1b[" + green + "m", "\x1b[" + yellow + "m",
 	"\x1b[" + cyan + "m", "\x1b[" + bold + "m", "\x1b[" + dim + "m",
 }
 
-// plain makes control characters visible instead of sending them to a terminal, which would execute them:
-// ids, labels and reasons may come from any caller. C0, DEL, C1 and invalid UTF-8 become escapes as in Go.
-// The characters in keep are not changed, nor are the printer's own colours.
+// plain makes control characters visible. A terminal would execute them, and ids, labels and reasons may come from any caller. C0, DEL,
+// C1 and invalid UTF-8 become escapes as in Go. The characters in keep and the printer's own colours are not changed.
 func (p *Printer) plain(text, keep string) string {
 	if utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0 {
 		return text
@@ -33,7 +32,7 @@ func (p *Printer) plain(text, keep string) string {
 	return b.String()
 }
 
-// colourAt returns the length of the colour escape at the start of a text; 0 = none.
+// colourAt returns the length of the colour escape at the start of a text. It returns 0 if there is none.
 func (p *Printer) colourAt(text string) int {
 	if !p.Color || text[0] != '\x1b' {
 		return 0
@@ -46,7 +45,7 @@ func (p *Printer) colourAt(text string) int {
 	return 0
 }
 
-// one writes the first character of a text and returns its length.
+// one writes the first character of a text in visible form and returns its length in the text.
 func one(b *strings.Builder, text, keep string) int {
 	r, n := utf8.DecodeRuneInString(text)
 	switch {
@@ -59,7 +58,7 @@ func one(b *strings.Builder, text, keep string) int {
 	return n
 }
 
-// cells returns the table with each cell on one line.
+// cells returns the table with the text of each cell on one line.
 func (p *Printer) cells(t Table) Table {
 	out := Table{Headers: t.Headers}
 	for _, row := range t.Rows {

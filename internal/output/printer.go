@@ -12,13 +12,13 @@ import (
 type Printer struct {
 	Out io.Writer
 	Err io.Writer
-	// JSON asks for the JSON form instead of tables.
+	// JSON selects the JSON form instead of tables.
 	JSON bool
 	// Color allows ANSI colours on Out.
 	Color bool
 }
 
-// NewPrinter prints to a file, with colour if it is a terminal, unless NO_COLOR or TERM=dumb is set.
+// NewPrinter returns a Printer for two files. It uses colour if out is a terminal, except if NO_COLOR or TERM=dumb is set.
 func NewPrinter(out, err *os.File) *Printer {
 	return &Printer{Out: out, Err: err, Color: isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
@@ -28,20 +28,20 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
 }
 
-// Printf writes text to Out; control characters except line breaks and tabs are made visible.
+// Printf writes text to Out. It makes control characters visible, except line breaks and tabs.
 func (p *Printer) Printf(format string, args ...any) {
 	fmt.Fprint(p.Out, p.plain(fmt.Sprintf(format, args...), "\n\t"))
 }
 
-// Warnf writes a line to Err in the same way as Printf.
+// Warnf writes a line to Err, in the same way as Printf.
 func (p *Printer) Warnf(format string, args ...any) {
 	fmt.Fprint(p.Err, p.plain(fmt.Sprintf(format, args...), "\n\t")+"\n")
 }
 
-// Fail reports an error: as JSON under "error" on Out, or as text on Err.
+// Fail reports an error. With JSON it writes the error under the key "error" to Out, otherwise as text to Err.
 func (p *Printer) Fail(err error) { p.FailTo(err, nil) }
 
-// FailTo reports an error of a command line, with a suggestion for a mistyped word in args.
+// FailTo reports the error of a command line. If a word in args is mistyped, it suggests the correct word.
 func (p *Printer) FailTo(err error, args []string) {
 	problem := ProblemOf(err)
 	if p.JSON {
@@ -109,7 +109,7 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Table writes columns as wide as their cells, separated by two spaces.
+// Table writes a table whose columns are as wide as their cells. Two spaces separate the columns.
 func (p *Printer) Table(t Table) {
 	t = p.cells(t)
 	widths := t.widths()
@@ -162,7 +162,7 @@ func (p *Printer) row(cells []string, widths []int, gap, colour string) {
 	p.Printf("%s\n", strings.TrimRight(b.String(), " "))
 }
 
-// visible counts the characters of a cell without its colours.
+// visible returns the number of characters of a cell, without its colours.
 func visible(cell string) int {
 	n := utf8.RuneCountInString(cell)
 	for rest := cell; ; {
@@ -179,8 +179,7 @@ func visible(cell string) int {
 	}
 }
 
-// Short fits a text into one line of at most n characters; control characters
-// become spaces.
+// Short returns a text as one line of at most n characters. Control characters become spaces.
 func Short(text string, n int) string {
 	text = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -26,7 +26,7 @@ const (
 	ExitUsage = 2
 )
 
-// Exit is an error with an exit code. A silent one was already reported.
+// Exit is an error with an exit code. If it is Silent, the error was already reported.
 type Exit struct {
 	Code   int
 	Err    error
@@ -44,10 +44,10 @@ func (e *Exit) Error() string {
 // Unwrap returns the cause.
 func (e *Exit) Unwrap() error { return e.Err }
 
-// Usage marks an error as one of usage or unreadable input.
+// Usage marks an error as an error of usage, or of unreadable input.
 func Usage(err error) error { return &Exit{Code: ExitUsage, Err: err} }
 
-// Fault returns the exit of a command that found a fault and has printed it.
+// Fault returns the error of a command that has found a fault and has already printed it.
 func Fault() error { return &Exit{Code: ExitFault, Silent: true} }
 
 // ExitCode returns the exit code for an error of a command.
@@ -77,17 +77,17 @@ type Problem struct {
 	Message string `json:"message"`
 	// Field is the invalid request field; may be empty.
 	Field string `json:"field"`
-	// Allowed are the values that would have been accepted.
+	// Allowed are the values that the field accepts.
 	Allowed []string `json:"allowed"`
 	// Violations are further invalid fields, each with its fault.
 	Violations []Violation `json:"violations"`
 	// Metadata is the other data of the error.
 	Metadata map[string]string `json:"metadata"`
-	// RetryAfterMS is the pause after which a repeat may help; 0 = do not repeat automatically.
+	// RetryAfterMS is the pause after which a retry may succeed, in milliseconds; 0 = do not retry automatically.
 	RetryAfterMS int64 `json:"retry_after_ms"`
-	// ConflictingRecord is the record that won if two callers competed for one visit.
+	// ConflictingRecord is the record that was committed first, if two callers competed for one visit.
 	ConflictingRecord any `json:"winner,omitempty"`
-	// first is the text about ConflictingRecord.
+	// first is a text that describes ConflictingRecord.
 	first string
 }
 
@@ -97,7 +97,7 @@ type Violation struct {
 	Description string `json:"description"`
 }
 
-// ProblemOf reads an error: a gRPC status with its details, or any other error.
+// ProblemOf returns the typed form of an error: of a gRPC status with its details, or of any other error.
 func ProblemOf(err error) Problem {
 	p := Problem{Code: "UNKNOWN", Message: err.Error(), Allowed: []string{}, Violations: []Violation{}, Metadata: map[string]string{}}
 	if ExitCode(err) == ExitUsage {
@@ -111,7 +111,7 @@ func ProblemOf(err error) Problem {
 		return p
 	}
 	s := remote.GRPCStatus()
-	// Text wrapped around the error is kept; gRPC's own "rpc error: code = ..." is removed.
+	// The text that was wrapped around the error stays. The prefix of gRPC, "rpc error: code = ...", is removed.
 	p.Code, p.Message = codeName(s.Code()), strings.Replace(err.Error(), remote.Error(), s.Message(), 1)
 	for _, detail := range s.Details() {
 		p.add(detail)
@@ -145,7 +145,7 @@ func (p *Problem) add(detail any) {
 	}
 }
 
-// String returns the text for people.
+// String returns the text of the problem for display.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.Message)
@@ -166,7 +166,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// firstText returns the decision that was made first, with its principal and time.
+// firstText describes the decision that was made first, with its principal and time.
 func firstText(r *pawlv1.Record) string {
 	what := "another record"
 	if t := r.GetTransition(); t != nil {
@@ -175,7 +175,7 @@ func firstText(r *pawlv1.Record) string {
 	return what + " by " + r.GetPrincipal() + " at " + r.GetAt().AsTime().UTC().Format(time.RFC3339) + ", record " + strconv.FormatUint(r.GetSeq(), 10)
 }
 
-// codeName returns the code as in the contract: FailedPrecondition is FAILED_PRECONDITION.
+// codeName returns the name of a code as in the contract, for example FAILED_PRECONDITION for FailedPrecondition.
 func codeName(c codes.Code) string {
 	var b strings.Builder
 	for i, r := range c.String() {

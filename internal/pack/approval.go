@@ -14,13 +14,13 @@ const (
 	approveAlways = "always"
 )
 
-// conditions is the language of conditions, with the names that they may use.
+// conditions returns the language of approval conditions, with the names that conditions may use.
 var conditions = sync.OnceValues(func() (*expr.Language, error) {
 	return expr.Of([]string{"payload", "variables", "artifacts"}, nil)
 })
 
-// Condition compiles the condition of an approval. It may use payload (the call's arguments), variables and
-// artifacts (those of the run). The error contains the fault and its position.
+// Condition compiles the condition of an approval. The condition may use payload (the arguments of the call), and variables and artifacts
+// (of the run). The error contains the fault and its position.
 func Condition(text string) (*expr.Program, error) {
 	language, err := conditions()
 	if err != nil {
@@ -33,7 +33,7 @@ func Condition(text string) (*expr.Program, error) {
 	return p, nil
 }
 
-// approval compiles the settings of a tool; nil = its calls are not held.
+// approval compiles the approval settings of a tool. It returns nil if calls of the tool need no approval.
 func (l *ToolLimits) approval() *machine.Approval {
 	if l.Approve == "" || l.Approve == approveNever {
 		return nil

@@ -13,15 +13,15 @@ type checker struct {
 	doc *Document
 	f   *findings
 	tpl *templates
-	// lists are the names offered in messages, rendered once.
+	// lists caches lists of names for messages, so that each is made only once.
 	lists map[string]string
 	// listed are the tools that at least one prompt lists.
 	listed map[string]bool
-	// earlier are the tools that states with events offer; nil until needed.
+	// earlier are the tools that states with events offer. It is nil until it is needed.
 	earlier map[string]bool
 	// requireBounded makes an endless loop an error.
 	requireBounded bool
-	// sources are the skill sources, sorted; nil until needed.
+	// sources are the skill sources, sorted. It is nil until it is needed.
 	sources []string
 }
 
@@ -55,7 +55,7 @@ func (p *Pack) check(found *findings, requireBounded bool) {
 // doubleBraces matches {{variable}} with any variable name.
 var doubleBraces = regexp.MustCompile(`^\{\{ ?[a-zA-Z_][a-zA-Z0-9_]* ?\}\}$`)
 
-// templateEngine refuses features that the renderer does not have.
+// templateEngine refuses template features that the renderer does not have.
 func (c *checker) templateEngine() {
 	te := &c.doc.TemplateEngine
 	if te.Syntax != "" && !doubleBraces.MatchString(te.Syntax) {
@@ -71,7 +71,7 @@ func (c *checker) templateEngine() {
 	}
 }
 
-// fragments resolves every fragment, used or not.
+// fragments resolves every fragment, also those that no template uses.
 func (c *checker) fragments() {
 	for _, name := range keys(c.doc.Fragments) {
 		at := pointer("fragments", name)
@@ -110,7 +110,7 @@ func (c *checker) tools() {
 	}
 }
 
-// isTool reports whether a name can be called: a tool of the pack or an agent.
+// isTool reports whether a name can be called: it is a tool of the pack or an agent.
 func (c *checker) isTool(name string) bool {
 	return c.doc.Tools[name] != nil || c.isMember(name)
 }
@@ -120,7 +120,7 @@ func (c *checker) isMember(name string) bool {
 	return a != nil && (a.Members[name] != nil || a.Entry == name)
 }
 
-// list renders the names of a map for messages, once for the document.
+// list returns the names of a map as a text for messages. It makes the text once for each document.
 func list[V any](c *checker, what string, m map[string]V) string {
 	text, ok := c.lists[what]
 	if !ok {

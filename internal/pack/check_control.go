@@ -2,17 +2,16 @@ package pack
 
 import "slices"
 
-// Values of control: the user or the agent acts after a transition (RFC 0014).
+// Values of control. They say whether the user or the agent acts after a transition (RFC 0014).
 const (
 	controlUser  = "user"
 	controlAgent = "agent"
 )
 
-// yields reports whether the next turn after a transition into the state is the user's. By the specification
-// that is the default.
+// yields reports whether the user acts next after a transition into the state. By the specification this is the default.
 func (s *State) yields() bool { return s.Control != controlAgent && !s.Ends() }
 
-// control checks the values of control. Here a run always continues by itself, as with control: agent.
+// control checks the values of control. In this product a run always continues by itself, as with control: agent.
 func (c *checker) control() {
 	states := c.doc.Workflow.States
 	declared := false
@@ -44,7 +43,7 @@ func (c *checker) control() {
 	}
 }
 
-// entered returns the states that a transition of an agent leads to from one of the given states.
+// entered returns the states that a transition of an agent can lead to, from any of the given states.
 func entered(states map[string]*State, from []string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range from {
@@ -62,8 +61,8 @@ func entered(states map[string]*State, from []string) map[string]bool {
 	return out
 }
 
-// agentCycles warns of unbounded cycles: all their reachable states have control: agent, and none of the
-// cycle's states has max_visits.
+// agentCycles warns of cycles without a bound. In such a cycle all reachable states have control: agent, and no state of the cycle has
+// max_visits.
 func (c *checker) agentCycles() {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
@@ -84,7 +83,7 @@ func (c *checker) agentCycles() {
 	}
 }
 
-// leadingTo marks the states for which is returns true, and those from which events lead to one.
+// leadingTo marks the states for which is returns true, and the states from which events lead to them.
 func (f *flow) leadingTo(is func(*State) bool, states map[string]*State) []bool {
 	back := make([][]int, len(f.states))
 	for i := range f.states {
@@ -111,8 +110,8 @@ func (f *flow) leadingTo(is func(*State) bool, states map[string]*State) []bool 
 	return marked
 }
 
-// components returns the strongly connected sets of states with a cycle, among those marked in within
-// (Tarjan's algorithm, without recursion, because a workflow may have thousands of states in a row).
+// components returns the strongly connected sets of states that contain a cycle, among the states marked in within. It uses Tarjan's
+// algorithm without recursion, because a workflow may have thousands of states in a row.
 func (f *flow) components(within func(int) bool) [][]int {
 	type frame struct{ state, edge int }
 	var (

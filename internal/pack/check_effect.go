@@ -49,8 +49,8 @@ func (c *checker) declaresEvent(event string) bool {
 	return false
 }
 
-// effectTool checks a reconciling or compensating tool. It must be a tool of the pack without a reconciling
-// or compensating tool of its own; only a compensating tool may have a reconciling tool.
+// effectTool checks a reconciling or compensating tool. It must be a tool of the pack that has no reconciling or compensating tool
+// itself, except that a compensating tool may have a reconciling tool.
 func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 	if name == "" {
 		return
@@ -76,7 +76,7 @@ func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 	}
 }
 
-// effectFields are the fields in the payloads of the sidecar's own calls.
+// effectFields are the fields in the payloads of calls that the sidecar itself makes.
 var effectFields = []string{"idempotency_key", "tool", "payload", "outcome", "result"}
 
 func requiredOf(t *Tool) map[string]bool {
@@ -84,7 +84,7 @@ func requiredOf(t *Tool) map[string]bool {
 	return required
 }
 
-// dedupe checks that a payload can have the field: a key field that no call has would refuse all calls.
+// dedupe checks that a payload can have the field. If no payload can have a key field, all calls would be refused.
 func (c *checker) dedupe(at, tool, field string) {
 	if strings.HasPrefix(field, "/") && badPointer(field) {
 		c.f.err(ruleXPawl, at, "~ is written ~0, and / is written ~1.", "%s is no JSON pointer (RFC 6901)", quote(field))
@@ -114,7 +114,7 @@ func badPointer(p string) bool {
 	return strings.Contains(plain, "~")
 }
 
-// pointersOf makes JSON pointers from fields; a plain name is the name of a member of the payload.
+// pointersOf returns the fields as JSON pointers. A plain name is the name of a member of the payload.
 func pointersOf(fields []string) []string {
 	var out []string
 	for _, f := range fields {
@@ -126,8 +126,8 @@ func pointersOf(fields []string) []string {
 	return out
 }
 
-// parametersOf returns the members that the parameters of a tool declare, and those that every call has; nil
-// = the schema does not say.
+// parametersOf returns the members that the parameters of a tool declare, and the members that every call has. They are nil if the schema
+// does not say.
 func parametersOf(schema json.RawMessage) (known, required map[string]bool) {
 	var doc struct {
 		Properties map[string]json.RawMessage `json:"properties"`

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// maxStateBacked bounds the agents that start in different states, because each
-// is an entry of its own that has to be checked.
+// maxStateBacked bounds the agents that start in different states. Each of these states is an entry that has to be checked.
 const maxStateBacked = 256
 
 // agents checks the agent members (RFC 0007, RFC 0011).
@@ -37,7 +36,7 @@ func (c *checker) agents() {
 	}
 }
 
-// member checks one agent; def is nil for an entry that members do not list.
+// member checks one agent. def is nil if the agent is the entry but is not listed as a member.
 func (c *checker) member(key string, def *AgentDef) {
 	at := pointer("agents", "members", key)
 	p := c.doc.Prompts[key]
@@ -72,8 +71,8 @@ func (c *checker) modes(at string, modes []string) {
 	}
 }
 
-// entries checks everything that depends on the possible entries of runs: reachability, termination and the
-// variables of each entry. Entries that do not exist are reported elsewhere.
+// entries checks everything that depends on the possible entries of runs: reachability, termination and the variables of each entry.
+// Other checks report entries that do not exist.
 func (c *checker) entries() {
 	var starts []Start
 	if w := c.doc.Workflow; w != nil {
@@ -99,8 +98,7 @@ func (c *checker) entries() {
 	}
 }
 
-// reachability warns of states that no entry leads to, of reachable composition
-// states, and of entries from which no end can be reached.
+// reachability warns of states that no entry leads to, of reachable composition states, and of entries from which a run can reach no end.
 func (c *checker) reachability(starts []Start) {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
@@ -135,8 +133,8 @@ func (c *checker) reachability(starts []Start) {
 	}
 }
 
-// endless reports entries from which runs need not end: as warnings, or as errors if bounds are required. A
-// pack with errors is not analysed, because its graph is not what the author meant.
+// endless reports entries from which runs need not end. They are errors if bounds are required, else warnings. A pack with errors is not
+// analysed, because its graph is not the graph that the author meant.
 func (c *checker) endless(starts []Start) {
 	if c.f.errors > 0 {
 		return

@@ -11,13 +11,13 @@ var (
 	absoluteIRI = regexp.MustCompile("^[A-Za-z][A-Za-z0-9+.-]*:[^\\s<>\"{}|\\\\^`]+$")
 )
 
-// wellKnown are the prefixes of terms that need no declaration.
+// wellKnown are the prefixes of terms that a pack need not declare.
 var wellKnown = set([]string{
 	"dpv", "eu-aiact", "ai", "pd", "risk", "tech", "legal-eu-gdpr", "legal-us", "sector-health", "sector-finance",
 	"sector-education", "sector-law", "sector-publicservices", "sector-infra", "hipaa", "pp",
 })
 
-// governanceFields are the properties that an obligation can name.
+// governanceFields are the properties that an obligation may name.
 var governanceFields = []string{
 	"accountable_owner", "approved_environments", "autonomy_level", "capabilities", "extensions", "foreseeable_misuse",
 	"independent_of", "intended_deployment_contexts", "intended_purpose", "obligations", "operator_role",
@@ -27,8 +27,8 @@ var governanceFields = []string{
 // gating are the properties that a runtime with governance enforces.
 var gating = []string{"approved_environments", "autonomy_level", "independent_of", "requires_ai_disclosure"}
 
-// governance checks the declarations of the pack, of its agents and of its tools. A rule that is newer than
-// registered packs only warns for those.
+// governance checks the declarations of the pack, of its agents and of its tools. For packs that were registered before a rule existed,
+// the rule only warns.
 func (c *checker) governance() {
 	g := governed{checker: c, evals: map[string]bool{}, validators: map[string]bool{}}
 	g.identifiers()
@@ -60,15 +60,15 @@ func (c *checker) governance() {
 	}
 }
 
-// governed is the check of the governance of one pack.
+// governed is the state of the check of one pack's governance.
 type governed struct {
 	*checker
-	// evals and validators are the ids of the whole pack.
+	// evals and validators are the ids of all evals and validators in the pack.
 	evals, validators map[string]bool
 }
 
-// identifiers collects the ids to which obligations refer. The ids of validators are unique in the pack, even
-// if no obligation refers to them.
+// identifiers collects the ids that obligations refer to. The ids of validators must be unique in the pack, even if no obligation refers
+// to them.
 func (g *governed) identifiers() {
 	for i := range g.doc.Evals {
 		g.evals[g.doc.Evals[i].ID] = true
@@ -90,7 +90,7 @@ func (g *governed) identifiers() {
 	delete(g.validators, "")
 }
 
-// object checks one governance object, merged with the pack's.
+// object checks one governance object, merged with the object of the pack.
 func (g *governed) object(at string, e effective) {
 	own := e.own
 	g.vocabularies(at, own)
@@ -148,8 +148,7 @@ func (g *governed) vocabularies(at string, own *Governance) {
 	}
 }
 
-// term warns of a value of the form prefix:name with an unknown prefix. An IRI with // or a URN is not such a
-// value.
+// term warns of a value of the form prefix:name whose prefix is unknown. An IRI with // or a URN does not have this form.
 func (g *governed) term(code, at, value string, e effective) {
 	prefix, rest, ok := strings.Cut(value, ":")
 	if !ok || strings.HasPrefix(rest, "//") || !curiePrefix.MatchString(prefix) || strings.EqualFold(prefix, "urn") {
@@ -162,7 +161,7 @@ func (g *governed) term(code, at, value string, e effective) {
 		"the prefix %s of %s is neither declared nor well known", quote(prefix), quote(value))
 }
 
-// control checks the control that discharges an obligation.
+// control checks the control that fulfils an obligation.
 func (g *governed) control(at string, control map[string]string, e effective) {
 	for _, kind := range keys(control) {
 		name, here := control[kind], at+pointer(kind)

@@ -45,8 +45,8 @@ func (c *checker) prompt(key string, p *Prompt) {
 	}
 }
 
-// validators warns of enabled validators: they are passed to the program that executes a turn, but neither
-// the sidecar nor the clients apply them.
+// validators warns of enabled validators. They are passed to the program that executes a turn; the sidecar and the clients do not apply
+// them.
 func (c *checker) validators(key, at string, list []Validator) {
 	var types []string
 	for i := range list {
@@ -71,8 +71,8 @@ func (c *checker) validators(key, at string, list []Validator) {
 	}
 }
 
-// promptTool checks that a listed tool exists. RFC 0007's own examples list tools that do not exist, so a
-// pack with agents only gets a warning.
+// promptTool checks that a listed tool exists. The examples of RFC 0007 list tools that do not exist, so a pack with agents only gets a
+// warning.
 func (c *checker) promptTool(at, tool string) {
 	if c.isTool(tool) {
 		return
@@ -133,8 +133,7 @@ func (c *checker) variables(at string, vars []Variable) {
 	}
 }
 
-// validation checks that a validation can be met and that default and example
-// meet it.
+// validation checks that a value can fulfil a validation, and that the default and the example do.
 func (c *checker) validation(at string, v *Variable) {
 	val := v.Validation
 	if val == nil {
@@ -164,7 +163,7 @@ func (c *checker) validation(at string, v *Variable) {
 	}
 }
 
-// valueFault checks a value of the document against its declaration.
+// valueFault returns the fault of a value in the document, checked against its declaration.
 func valueFault(typ string, val *Validation, raw json.RawMessage) string {
 	if raw == nil {
 		return ""
@@ -181,7 +180,7 @@ func valueFault(typ string, val *Validation, raw json.RawMessage) string {
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9_]*(:[a-z0-9_]+)*$`)
 
-// bindings warns of variables that a program should fill: here the caller gives all values.
+// bindings warns of bindings, because in this product no program fills variables: the caller gives all values.
 func (c *checker) bindings(at string, vars []Variable) {
 	for i := range vars {
 		if vars[i].Binding != nil && string(vars[i].Binding) != "null" {
@@ -191,7 +190,7 @@ func (c *checker) bindings(at string, vars []Variable) {
 	}
 }
 
-// evals checks one scope of evals (RFC 0006).
+// evals checks a list of evals, of the pack or of one prompt (RFC 0006). It also warns that enabled evals do not run here.
 func (c *checker) evals(at string, evals []Eval) {
 	seen := map[string]bool{}
 	var on []string
@@ -226,7 +225,7 @@ func (c *checker) evals(at string, evals []Eval) {
 	}
 }
 
-// mediaConfig has the fields of Prompt.Media that the rules need.
+// mediaConfig is the part of Prompt.Media that the checks read.
 type mediaConfig struct {
 	SupportedTypes []string `json:"supported_types"`
 	Examples       []struct {

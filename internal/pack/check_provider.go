@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// defaultProvider is the primary model; a pack need not declare it.
+	// defaultProvider is the key of the primary model, which a pack need not declare.
 	defaultProvider = "default"
 	roleLLM         = "llm"
 )
@@ -17,7 +17,7 @@ var (
 	providerRoles = []string{roleLLM, "embedding", "tts", "stt", "image", "inference"}
 )
 
-// providers checks the requirements (RFC 0012) and what refers to them (RFC 0017).
+// providers checks the requirements for providers (RFC 0012), and the references to them (RFC 0017).
 func (c *checker) providers() {
 	known := c.requirements()
 	used := map[string]bool{}
@@ -49,7 +49,7 @@ func (c *checker) providers() {
 	}
 }
 
-// requirements checks the pack's requirements for its host, and returns them by key.
+// requirements checks what the pack requires of its host. It returns the providers by key.
 func (c *checker) requirements() map[string]*ProviderRequirement {
 	known := map[string]*ProviderRequirement{}
 	if c.doc.Requires == nil || len(c.doc.Requires.Providers) == 0 {
@@ -81,7 +81,7 @@ func (c *checker) requirements() map[string]*ProviderRequirement {
 	return known
 }
 
-// provider checks one reference. It returns nil for the primary model, or for a faulty reference.
+// provider checks one reference to a provider. It returns nil for the primary model, or if the reference is wrong.
 func (c *checker) provider(at string, known map[string]*ProviderRequirement, key string, used map[string]bool) *ProviderRequirement {
 	if key == "" {
 		key = defaultProvider

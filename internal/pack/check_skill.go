@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// mediaRange is type/subtype; the subtype may be a wildcard.
+// mediaRange matches type/subtype, where the subtype may be a wildcard.
 var mediaRange = regexp.MustCompile(`^[a-zA-Z0-9!#$&^_.+-]+/([a-zA-Z0-9!#$&^_.+-]+|\*)$|^\*/\*$`)
 
 // skills checks the skill sources (RFC 0008). Only the executor, which loads the skills, can check whether a
@@ -41,7 +41,7 @@ func (c *checker) stateSkills(at string, filter *string) {
 	c.f.warn("PP0008-3", at, "Declare the source under skills.", "the skill filter %s matches no declared skill source", quote(*filter))
 }
 
-// skillSource reports whether a path is a source, is below one or above one.
+// skillSource reports whether a path is a skill source, or is below or above one.
 func (c *checker) skillSource(want string) bool {
 	if c.sources == nil {
 		c.sources = []string{}
@@ -56,7 +56,7 @@ func (c *checker) skillSource(want string) bool {
 	if found || at < len(c.sources) && strings.HasPrefix(c.sources[at], want+"/") {
 		return true
 	}
-	// A source above it: one look-up per path element; no real path has more.
+	// Look for a source above the path, with one look-up for each path element. No real path has more elements.
 	for range 64 {
 		i := strings.LastIndexByte(want, '/')
 		if i <= 0 {

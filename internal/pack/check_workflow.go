@@ -61,8 +61,8 @@ func (c *checker) state(name string, s *State) {
 	c.stateArtifacts(name, s)
 }
 
-// warnReofferedTools warns of tools that a terminal state offers to a model that had them already. A terminal
-// state has a turn, too: a model that calls the offered tools again repeats their effects.
+// warnReofferedTools warns of tools that a terminal state offers to a model that already had them in an earlier state. A terminal state
+// has a turn, too, and a model that calls the tools again repeats their effects.
 func (c *checker) warnReofferedTools(name string, s *State, at string) {
 	if c.earlier == nil {
 		c.earlier = map[string]bool{}
@@ -132,7 +132,7 @@ func (c *checker) stateArtifacts(name string, s *State) {
 		}
 	}
 	use := c.p.uses[s.PromptTask]
-	// Only warnings follow: beyond the limit of findings they would cost time and not be shown.
+	// Only warnings follow. If the limit of findings is reached, they would take time and would not be shown.
 	if use == nil || c.f.full() {
 		return
 	}
@@ -144,8 +144,7 @@ func (c *checker) stateArtifacts(name string, s *State) {
 	}
 }
 
-// slots checks that all declarations of an artifact agree, because a name is one artifact for the whole
-// workflow.
+// slots checks that all declarations of an artifact agree, because an artifact name means one artifact in the whole workflow.
 func (c *checker) slots() {
 	first := map[string]string{}
 	states := c.doc.Workflow.States
@@ -165,8 +164,8 @@ func (c *checker) slots() {
 	}
 }
 
-// mediaType returns a media type in its normal form, so that different notations are equal. A text that is
-// not a media type is returned unchanged.
+// mediaType returns a media type in its normal form, so that different spellings are equal. A text that is not a media type is returned
+// unchanged.
 func mediaType(text string) string {
 	base, parameters, err := mime.ParseMediaType(text)
 	if err != nil {
@@ -182,7 +181,7 @@ func modeName(mode string) string {
 	return mode
 }
 
-// forcedExits checks on_max_visits by itself and as chains.
+// forcedExits checks each on_max_visits, and the chains that they form.
 func (c *checker) forcedExits() {
 	states := c.doc.Workflow.States
 	circles := c.forcedCircles()
@@ -207,7 +206,7 @@ func (c *checker) forcedExits() {
 	}
 }
 
-// guardedExit returns the target of a guarded state's forced exit; "" without one.
+// guardedExit returns the target of the forced exit of a guarded state. It returns "" if the state has none.
 func (c *checker) guardedExit(name string) string {
 	s := c.doc.Workflow.States[name]
 	if s == nil || s.MaxVisits == 0 || s.OnMaxVisits == nil {
@@ -216,7 +215,7 @@ func (c *checker) guardedExit(name string) string {
 	return *s.OnMaxVisits
 }
 
-// forcedCircles finds the guarded states with forced exits that lead back to them.
+// forcedCircles returns the guarded states whose forced exits lead back to them.
 func (c *checker) forcedCircles() map[string]bool {
 	const open, done = 1, 2
 	color, circles := map[string]int{}, map[string]bool{}
@@ -240,7 +239,7 @@ func (c *checker) forcedCircles() map[string]bool {
 	return circles
 }
 
-// forcedChain returns the states that a forced exit tries in order, at most 32.
+// forcedChain returns the states that a forced exit tries, in order. It returns at most 32 states.
 func (c *checker) forcedChain(name string) []string {
 	chain := []string{name}
 	for at := c.guardedExit(name); at != "" && len(chain) < 32; at = c.guardedExit(at) {
@@ -252,7 +251,7 @@ func (c *checker) forcedChain(name string) []string {
 	return chain
 }
 
-// budget compares the run-wide budget with the guards.
+// budget compares the budget of the whole run with the guards of the states.
 func (c *checker) budget() {
 	b := c.p.budget()
 	if b == nil {
@@ -284,7 +283,7 @@ func (c *checker) budget() {
 	}
 }
 
-// engine warns of settings that this product does not use.
+// engine warns of settings in engine that this product does not use.
 func (c *checker) engine() {
 	n := c.f.root.Get("workflow").Get("engine")
 	if n == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
 
-// xpawl checks that names in the settings of this product exist. The schema checks their structure.
+// xpawl checks that the names in x_pawl exist. The schema checks the structure of x_pawl.
 func (c *checker) xpawl() {
 	x := c.p.XPawl()
 	at := func(tokens ...string) string {
@@ -21,7 +21,7 @@ func (c *checker) xpawl() {
 		c.xpawlEvent(at("timeouts", state, "event"), state, x.Timeouts[state].Event)
 	}
 	for _, l := range x.Tools {
-		c.listed[l.Reconcile], c.listed[l.Compensate] = true, true // the sidecar itself calls them
+		c.listed[l.Reconcile], c.listed[l.Compensate] = true, true // the sidecar itself calls these tools
 	}
 	delete(c.listed, "")
 	for _, tool := range keys(x.ResultBindings) {
@@ -111,8 +111,8 @@ func (c *checker) retries(x *XPawl) {
 // maxModelName bounds the name of a model, in bytes, as in the contract.
 const maxModelName = 256
 
-// prices checks names. It warns of models without a price in a pack with a cost budget: if the operator has
-// no price for them either, no run of the pack can start.
+// prices checks the names of models. It warns of models without a price in a pack with a cost budget. If the operator has no price for
+// them either, no run of the pack can start.
 func (c *checker) prices(x *XPawl) {
 	for _, model := range keys(x.Prices) {
 		if model == "" || len(model) > maxModelName {
@@ -164,7 +164,7 @@ func (c *checker) xpawlTool(at, tool string) {
 	c.f.warn(ruleXPawlRef, at, "Check the spelling.", "no prompt lists the tool %s", quote(tool))
 }
 
-// sensitive checks that sensitive names exist: a misspelled name would leave a value readable.
+// sensitive checks that sensitive names exist. A misspelled name would leave a value readable.
 func (c *checker) sensitive(s *Sensitive) {
 	if s == nil {
 		return

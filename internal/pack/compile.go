@@ -20,9 +20,8 @@ const (
 	defaultMaxPause    = 60 * time.Second
 )
 
-// Compile makes the control flow of one entry, with the states that the entry can reach. Errors:
-// [*EntryError], [*UnsupportedError]; any other error is a fault of this package, because [Load] refuses a
-// pack without a valid graph.
+// Compile returns the control flow of one entry, with the states that the entry can reach. Errors: [*EntryError], [*UnsupportedError].
+// Any other error is a bug of this package, because [Load] refuses a pack without a valid graph.
 func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 	start, err := p.Start(entry)
 	if err != nil {
@@ -55,7 +54,7 @@ func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 	return g, nil
 }
 
-// compileStates adds the states that start can reach, forced exits included.
+// compileStates adds the states that a run can reach from start, also by forced exits.
 func (p *Pack) compileStates(g *machine.Graph, start string) {
 	states := p.Doc.Workflow.States
 	x := p.XPawl()
@@ -69,8 +68,8 @@ func (p *Pack) compileStates(g *machine.Graph, start string) {
 			Persistent:    s.Persistence == "persistent",
 			Artifacts:     keys(s.Artifacts),
 		}
-		// The events of a terminal state never fire, and they may lead to states that are not reachable in
-		// any other way. The graph does not contain them.
+		// The events of a terminal state cannot be used, and they may lead to states that cannot be reached in any other way. So the graph does
+		// not contain them.
 		if !n.Terminal {
 			compileEdges(n, s, x)
 		} else if x.Outcome[name] == "failed" {
@@ -78,8 +77,8 @@ func (p *Pack) compileStates(g *machine.Graph, start string) {
 		}
 		g.States[name] = n
 	}
-	// The artifact namespace belongs to the whole workflow and not only to its reachable part: an artifact
-	// that only an unreachable state declares is still declared.
+	// Artifacts belong to the whole workflow and not only to its reachable part. An artifact that only an unreachable state declares is
+	// still declared.
 	for _, s := range states {
 		for name, a := range s.Artifacts {
 			g.Artifacts[name] = machine.Artifact{Type: a.Type, Mode: modeOf(a.Mode)}
@@ -87,7 +86,7 @@ func (p *Pack) compileStates(g *machine.Graph, start string) {
 	}
 }
 
-// compileEdges adds the ways out of a state.
+// compileEdges adds the events and exits that lead out of a state.
 func compileEdges(n *machine.Node, s *State, x *XPawl) {
 	n.OnEvent = s.OnEvent
 	if t, ok := x.Timeouts[n.Name]; ok {
@@ -108,7 +107,7 @@ func (p *Pack) compilePrompt(key string) *machine.Prompt {
 	if out.Model == "" && p.XPawl().MaxCostUSD != nil && len(doc.ModelOverrides) > 0 {
 		out.Models = keys(doc.ModelOverrides)
 	}
-	// The default of 10 calls belongs to tool_policy: without a tool_policy there is no bound.
+	// The default of 10 calls applies only if there is a tool_policy. Without a tool_policy there is no bound.
 	if pol := doc.ToolPolicy; pol != nil {
 		out.Blocklist = set(pol.Blocklist)
 		out.MaxToolCallsPerTurn = clampInt(valueOr(pol.MaxToolCallsPerTurn, defaultToolCalls))
@@ -116,8 +115,8 @@ func (p *Pack) compilePrompt(key string) *machine.Prompt {
 	return out
 }
 
-// compileEngine sets budgets and runtime settings. engine belongs to the
-// workflow; a prompt-backed agent of a pack without one has the defaults.
+// compileEngine sets budgets and runtime settings from engine. engine belongs to the workflow, so an agent of a single prompt, in a pack
+// without a workflow, has the defaults.
 func (p *Pack) compileEngine(g *machine.Graph) {
 	x := p.XPawl()
 	g.Lease = secondsOr(x.LeaseSec, 0)
@@ -136,7 +135,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 		MaxTokens:   valueOr(x.MaxTokens, 0),
 	}
 	if x.MaxCostUSD != nil {
-		// Rounded up: a budget below one millionth must not become "no budget".
+		// The amount is rounded up, because a budget below one millionth must not become "no budget".
 		g.Budget.MaxCostMicroUSD = machine.MicroUSD(*x.MaxCostUSD)
 	}
 	g.Prices = pricesOf(x)
@@ -148,7 +147,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 	}
 }
 
-// noProgress returns the rule against loops without progress; nil if the pack has none.
+// noProgress returns the rule against loops without progress. It returns nil if the pack has no such rule.
 func noProgress(n *NoProgress) *machine.NoProgress {
 	if n == nil {
 		return nil
@@ -159,7 +158,7 @@ func noProgress(n *NoProgress) *machine.NoProgress {
 	}
 }
 
-// pricesOf returns the pack's prices; nil if it has none.
+// pricesOf returns the prices in the pack. It returns nil if there are none.
 func pricesOf(x *XPawl) map[string]machine.Price {
 	if len(x.Prices) == 0 {
 		return nil
@@ -171,8 +170,8 @@ func pricesOf(x *XPawl) map[string]machine.Price {
 	return prices
 }
 
-// compileTools adds every tool that a prompt of the graph lists. A run of a prompt-backed agent has no
-// artifacts, so no answer is bound to one.
+// compileTools adds every tool that a prompt of the graph lists. A run of an agent of a single prompt has no artifacts, so no answer of a
+// tool is written to an artifact.
 func (p *Pack) compileTools(g *machine.Graph) {
 	members := set(p.Members())
 	for _, prompt := range g.Prompts {
@@ -182,8 +181,7 @@ func (p *Pack) compileTools(g *machine.Graph) {
 	}
 }
 
-// compileTool adds a tool with its reconciling and compensating tools, which need not be in any prompt's
-// list.
+// compileTool adds a tool and its reconciling and compensating tools. No prompt needs to list these tools.
 func (p *Pack) compileTool(g *machine.Graph, name string, agent bool) {
 	tool := p.Tool(name, agent)
 	if _, declared := g.Artifacts[tool.ResultArtifact]; !declared {
@@ -197,7 +195,7 @@ func (p *Pack) compileTool(g *machine.Graph, name string, agent bool) {
 	}
 }
 
-// Tool returns how calls of a tool, or of an agent of the pack, are made, with all defaults.
+// Tool returns the settings for calls of a tool, or of an agent of the pack, with all defaults.
 func (p *Pack) Tool(name string, agent bool) machine.Tool {
 	x := p.XPawl()
 	limits := x.Tools[name]
@@ -220,7 +218,7 @@ func (p *Pack) Tool(name string, agent bool) machine.Tool {
 	}
 }
 
-// timeoutOf returns the default timeout of a step: a run of an agent takes longer than a tool.
+// timeoutOf returns the default timeout of a step. It is longer for an agent, because a run takes longer than a tool.
 func timeoutOf(agent bool) time.Duration {
 	if agent {
 		return machine.DefaultDelegationTimeout
@@ -228,7 +226,7 @@ func timeoutOf(agent bool) time.Duration {
 	return defaultToolTimeout
 }
 
-// XPawl returns engine.x_pawl; the zero value if there is none.
+// XPawl returns engine.x_pawl. It returns the zero value if there is none.
 func (p *Pack) XPawl() *XPawl {
 	if w := p.Doc.Workflow; w != nil && w.Engine != nil && w.Engine.XPawl != nil {
 		return w.Engine.XPawl
@@ -236,7 +234,7 @@ func (p *Pack) XPawl() *XPawl {
 	return &XPawl{}
 }
 
-// budget returns engine.budget; nil if there is none.
+// budget returns engine.budget. It returns nil if there is none.
 func (p *Pack) budget() *Budget {
 	if w := p.Doc.Workflow; w != nil && w.Engine != nil {
 		return w.Engine.Budget
@@ -307,7 +305,7 @@ func valueOr(v *int64, def int64) int64 {
 	return *v
 }
 
-// seconds converts a number that the schema bounds to 100 years.
+// seconds converts a number of seconds. The schema bounds it to 100 years.
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 func secondsOr(n *int64, def time.Duration) time.Duration {
@@ -317,6 +315,5 @@ func secondsOr(n *int64, def time.Duration) time.Duration {
 	return seconds(*n)
 }
 
-// clampInt keeps a count within what 32-bit platforms and stored counters hold;
-// no run reaches it.
+// clampInt limits a count to the range of 32-bit platforms and stored counters. No run reaches this number.
 func clampInt(n int64) int { return int(min(n, math.MaxInt32)) }

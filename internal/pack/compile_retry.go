@@ -31,8 +31,8 @@ func (r *Retry) policy() machine.RetryPolicy {
 	return p
 }
 
-// retry returns the bound of a tool's attempts and their pauses. attempts is the short form, without pauses
-// unless retry sets them.
+// retry returns the bound of a tool's attempts, and the pauses between them. attempts is the short form in a pack; it has no pauses if
+// retry does not set them.
 func (l *ToolLimits) retry() (attempts int, pauses *machine.RetryPolicy) {
 	if l.Retry == nil {
 		return clampInt(valueOr(l.Attempts, 1)), nil
@@ -45,7 +45,7 @@ func (l *ToolLimits) retry() (attempts int, pauses *machine.RetryPolicy) {
 	return attempts, &p
 }
 
-// modelCalls returns how model calls are made; nil if the pack does not set it.
+// modelCalls returns the settings of model calls. It returns nil if the pack does not set them.
 func modelCalls(x *XPawl) *machine.Calls {
 	if x.ModelCalls == nil {
 		return nil
@@ -58,7 +58,7 @@ func modelCalls(x *XPawl) *machine.Calls {
 	return calls
 }
 
-// pauseOr converts seconds, to the microsecond.
+// pauseOr converts seconds to a duration, rounded to a microsecond. If sec is nil, it returns def.
 func pauseOr(sec *float64, def time.Duration) time.Duration {
 	if sec == nil {
 		return def

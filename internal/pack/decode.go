@@ -55,8 +55,8 @@ func (r *MetricRange) UnmarshalJSON(raw []byte) error {
 	return unmarshalExact(raw, (*plain)(r))
 }
 
-// stepFields are the members of a step by its kind, in addition to those of every step. For a vendor's kind
-// none are known, and members of other kinds may have any form.
+// stepFields are the members that a step of each kind has in addition to the members of every step. For a vendor's kind no members are
+// known, and members of other kinds may have any form.
 var stepFields = map[string][]string{
 	"prompt":   {"prompt_task", "input", "output_schema", "provider"},
 	"agent":    {"prompt_task", "input", "output_schema", "provider", "tools", "termination"},
@@ -65,7 +65,7 @@ var stepFields = map[string][]string{
 	"parallel": {"branches", "reduce"},
 }
 
-// UnmarshalJSON ignores members of other names, and those that are of other kinds of steps.
+// UnmarshalJSON ignores members of other names, and members that belong to other kinds of steps.
 func (s *Step) UnmarshalJSON(raw []byte) error {
 	type plain Step
 	var obj map[string]json.RawMessage

@@ -14,9 +14,9 @@ import (
 type Severity string
 
 const (
-	// SeverityError refuses the pack.
+	// SeverityError means that the pack is refused.
 	SeverityError Severity = "error"
-	// SeverityWarning lets it pass.
+	// SeverityWarning means that the pack is accepted.
 	SeverityWarning Severity = "warning"
 )
 
@@ -35,7 +35,7 @@ type Diagnostic struct {
 	Column int `json:"column"`
 	// Message says what is wrong and which values are allowed.
 	Message string `json:"message"`
-	// Hint says how to repair it; may be empty.
+	// Hint says how to correct the fault. It may be empty.
 	Hint string `json:"hint"`
 }
 
@@ -58,7 +58,7 @@ type findings struct {
 	list    []Diagnostic
 	seen    map[string]bool
 	dropped int
-	// errors counts the findings of SeverityError, dropped ones included.
+	// errors counts the findings of SeverityError, including findings that were dropped.
 	errors int
 	// accepted means that an earlier version of the rules accepted the document.
 	accepted bool
@@ -77,8 +77,8 @@ func (f *findings) warn(code, pointer, hint, format string, args ...any) {
 	f.report(Diagnostic{Code: code, Severity: SeverityWarning, Pointer: pointer, Hint: hint}, format, args)
 }
 
-// tightened reports an error of a rule that is newer than some registered packs. For those it is only a
-// warning, because runs depend on them.
+// tightened reports an error of a rule that is newer than some registered packs. For these packs it is only a warning, because runs
+// depend on them.
 func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
 	if f.accepted {
 		f.warn(code, pointer, hint, format, args...)
@@ -87,8 +87,7 @@ func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
 	f.err(code, pointer, hint, format, args...)
 }
 
-// report adds a finding with its position. The same finding is added once; beyond the limit findings are only
-// counted.
+// report adds a finding with its position. It adds the same finding only once. Beyond the limit it only counts findings.
 func (f *findings) report(d Diagnostic, format string, args []any) {
 	if len(f.list) >= maxDiagnostics && !f.evictWarning(d.Severity) {
 		f.dropped++
@@ -98,7 +97,7 @@ func (f *findings) report(d Diagnostic, format string, args []any) {
 	f.file(d, fmt.Sprintf(format, args...))
 }
 
-// place reports an error of the reader, which gives line and column itself.
+// place reports an error of the reader, which has found the line and column itself.
 func (f *findings) place(code, pointer string, line, col int, hint, format string, args ...any) {
 	f.errors++
 	d := Diagnostic{Code: code, Severity: SeverityError, Pointer: pointer, Line: line, Column: col, Hint: hint}
@@ -123,7 +122,7 @@ func (f *findings) file(d Diagnostic, msg string) {
 // full reports whether further warnings would not be listed.
 func (f *findings) full() bool { return len(f.list) >= maxDiagnostics }
 
-// evictWarning replaces the last warning by an error, so that warnings never hide an error.
+// evictWarning removes the last warning to make room for an error, so that warnings never hide an error.
 func (f *findings) evictWarning(sev Severity) bool {
 	if sev != SeverityError {
 		return false
@@ -156,7 +155,7 @@ func (f *findings) sorted() []Diagnostic {
 	return f.list
 }
 
-// quote returns a name from the document for use in a message.
+// quote returns a name from the document in the form for messages.
 func quote(s string) string { return fmt.Sprintf("%q", source.Clip(s, 80)) }
 
 // LogWarnings logs the findings in a registered pack: all of them at level debug, and one line at level warn

@@ -38,7 +38,7 @@ type ProviderRequirement struct {
 	Short bool
 }
 
-// UnmarshalJSON takes both forms: a key alone is a required one of the role llm.
+// UnmarshalJSON accepts both forms. A key alone means a required provider with the role llm.
 func (r *ProviderRequirement) UnmarshalJSON(raw []byte) error {
 	if len(raw) > 0 && raw[0] == '"' {
 		r.Role, r.Required, r.Short = roleLLM, true, true
@@ -136,9 +136,9 @@ type ActionScope struct {
 type ToolPolicy struct {
 	// ToolChoice is auto (default), required or none.
 	ToolChoice string `json:"tool_choice"`
-	// MaxRounds; nil means 5.
+	// MaxRounds is the bound of rounds in a turn; nil = 5.
 	MaxRounds *int64 `json:"max_rounds"`
-	// MaxToolCallsPerTurn; nil means 10.
+	// MaxToolCallsPerTurn is the bound of tool calls in a turn; nil = 10.
 	MaxToolCallsPerTurn *int64 `json:"max_tool_calls_per_turn"`
 	// Blocklist takes precedence over the prompt's tools.
 	Blocklist []string `json:"blocklist"`
@@ -208,7 +208,7 @@ type SkillSource struct {
 	Name, Description, Instructions string
 }
 
-// UnmarshalJSON takes both forms.
+// UnmarshalJSON accepts both forms.
 func (s *SkillSource) UnmarshalJSON(raw []byte) error {
 	if len(raw) > 0 && raw[0] == '"' {
 		return json.Unmarshal(raw, &s.Path)
@@ -237,11 +237,11 @@ type Agents struct {
 type AgentDef struct {
 	Description string   `json:"description"`
 	Tags        []string `json:"tags"`
-	// InputModes and OutputModes; nil means text/plain.
+	// InputModes and OutputModes are media types; nil = text/plain.
 	InputModes  []string `json:"input_modes"`
 	OutputModes []string `json:"output_modes"`
-	// State starts the workflow there; "" runs the member's prompt once.
+	// State is the state in which runs of the agent start; "" = the run executes the member's prompt once.
 	State string `json:"state"`
-	// Governance replaces the pack's, field by field (RFC 0013).
+	// Governance replaces the governance of the pack, field by field (RFC 0013).
 	Governance *Governance `json:"governance"`
 }

@@ -25,7 +25,7 @@ type State struct {
 	Composition string  `json:"composition"`
 	Skills      *string `json:"skills"`
 	Terminal    bool    `json:"terminal"`
-	// MaxVisits is 0 without a guard.
+	// MaxVisits bounds the visits of the state; 0 = no bound.
 	MaxVisits   int64                `json:"max_visits"`
 	OnMaxVisits *string              `json:"on_max_visits"`
 	Artifacts   map[string]*Artifact `json:"artifacts"`
@@ -43,13 +43,13 @@ type Artifact struct {
 	Mode string `json:"mode"`
 }
 
-// Engine holds budgets and runtime settings; unknown keys are ignored.
+// Engine contains budgets and runtime settings. Unknown keys are ignored.
 type Engine struct {
 	Budget *Budget `json:"budget"`
 	XPawl  *XPawl  `json:"x_pawl"`
 }
 
-// Budget limits a run (RFC 0009); nil fields are no limit.
+// Budget limits a run (RFC 0009). A nil field means no limit.
 type Budget struct {
 	MaxTotalVisits *int64 `json:"max_total_visits"`
 	MaxToolCalls   *int64 `json:"max_tool_calls"`
@@ -58,7 +58,7 @@ type Budget struct {
 
 // XPawl is engine.x_pawl: settings of this product. Unknown keys are errors.
 type XPawl struct {
-	// MaxIterations bounds single edges: state -> event -> how often.
+	// MaxIterations bounds how often single edges may be followed, by state and event.
 	MaxIterations map[string]map[string]int64 `json:"max_iterations"`
 	MaxSteps      *int64                      `json:"max_steps"`
 	MaxReframes   *int64                      `json:"max_reframes"`
@@ -69,8 +69,7 @@ type XPawl struct {
 	// Models are the models that the turns of prompts call, by the prompt's key; "*" is for all other
 	// prompts.
 	Models map[string]string `json:"models"`
-	// Chat are the states in which turns talk with a person: a text is an answer, and the run waits for the
-	// next input.
+	// Chat are the states whose turns talk with a person. A text of the model is sent to the person, and the run waits for the next input.
 	Chat []string `json:"chat"`
 	// OutputSchema are the JSON Schemas of turn outputs, by the prompt's key.
 	OutputSchema map[string]json.RawMessage `json:"output_schema"`
@@ -79,14 +78,14 @@ type XPawl struct {
 	WallTimeExcludesWaiting bool                    `json:"wall_time_excludes_waiting"`
 	Retry                   *Retry                  `json:"retry"`
 	LeaseSec                *int64                  `json:"lease_sec"`
-	// ModelCalls is how model calls are made; nil = the machine's defaults.
+	// ModelCalls configures model calls; nil = the machine's defaults.
 	ModelCalls *ModelCalls `json:"model_calls"`
 	// OnBudget is the state that is entered, once, if max_tokens or max_cost_usd does not cover a step; "" =
 	// the run ends.
 	OnBudget string `json:"on_budget"`
-	// NoProgress ends loops that repeat without progress; nil = they are allowed.
+	// NoProgress ends loops that repeat without progress; nil = such loops may repeat.
 	NoProgress *NoProgress `json:"no_progress"`
-	// MaxPendingSteps; nil means 8.
+	// MaxPendingSteps bounds the pending steps of a run; nil = 8.
 	MaxPendingSteps  *int64 `json:"max_pending_steps"`
 	MaxArtifactBytes *int64 `json:"max_artifact_bytes"`
 	// MaxRunArtifactBytes bounds the size of all artifacts of a run together; nil = the operator's limit.
@@ -94,18 +93,18 @@ type XPawl struct {
 	// ResultBindings write a tool's accepted answer to an artifact.
 	ResultBindings map[string]string     `json:"result_bindings"`
 	Tools          map[string]ToolLimits `json:"tools"`
-	// CompensateOn are the events that undo the run's effects before they are followed.
+	// CompensateOn are the events before which the effects of the run are undone.
 	CompensateOn []string `json:"compensate_on"`
 	// Outcome is the status of a run that ends in a terminal state: completed (default) or failed.
 	Outcome map[string]string `json:"outcome"`
 	// Sensitive are the values that only the executor and principals with the scope values:sensitive can
 	// read; nil = none.
 	Sensitive *Sensitive `json:"sensitive"`
-	// Erasable means that the values of the runs are stored under a key of their own and can be erased.
+	// Erasable means that the values of the runs are stored under their own encryption key and can be erased.
 	Erasable bool `json:"erasable"`
 }
 
-// ModelOf returns the model that a prompt's turns call; "" = the pack does not set one.
+// ModelOf returns the model that the turns of a prompt call. It returns "" if the pack does not set one.
 func (x *XPawl) ModelOf(prompt string) string {
 	if name, ok := x.Models[prompt]; ok {
 		return name
@@ -113,16 +112,16 @@ func (x *XPawl) ModelOf(prompt string) string {
 	return x.Models[anyPrompt]
 }
 
-// anyPrompt is the key of x_pawl.models for prompts that have none of their own.
+// anyPrompt is the key of x_pawl.models for all prompts without their own key.
 const anyPrompt = "*"
 
-// Price is x_pawl.prices of one model, in US dollars per million tokens.
+// Price is the price of one model in x_pawl.prices, in US dollars for a million tokens.
 type Price struct {
 	Input  float64 `json:"input"`
 	Output float64 `json:"output"`
-	// Cached; nil means as Input.
+	// Cached is the price of cached input; nil = the price of Input.
 	Cached *float64 `json:"cached"`
-	// Reasoning; nil means as Output.
+	// Reasoning is the price of reasoning output; nil = the price of Output.
 	Reasoning *float64 `json:"reasoning"`
 }
 
@@ -142,24 +141,23 @@ type StateTimeout struct {
 	Event    string `json:"event"`
 }
 
-// Retry bounds the attempts of a turn, of a tool's step or of a model call: a number, or an object with the
-// pauses.
+// Retry bounds the attempts of a turn, of a tool's step or of a model call: In a pack it is a number, or an object with the pauses.
 type Retry struct {
 	// MaxAttempts counts the first execution; nil means 3.
 	MaxAttempts *int64 `json:"max_attempts"`
-	// InitialSec is the pause before attempt 2; nil means 1.
+	// InitialSec is the pause before the second attempt, in seconds; nil = 1.
 	InitialSec *float64 `json:"initial_sec"`
-	// MaxSec caps the pause; nil means 60.
+	// MaxSec bounds each pause, in seconds; nil = 60.
 	MaxSec *float64 `json:"max_sec"`
-	// Multiplier makes each pause from the one before; nil means 2.
+	// Multiplier is the factor between a pause and the next one; nil = 2.
 	Multiplier *float64 `json:"multiplier"`
 	// Jitter changes a pause by up to this share in either direction; nil means 0.2.
 	Jitter *float64 `json:"jitter"`
-	// NonRetryable are codes of errors after which no attempt follows.
+	// NonRetryable are the error codes after which no further attempt is made.
 	NonRetryable []string `json:"non_retryable"`
 }
 
-// UnmarshalJSON takes both forms.
+// UnmarshalJSON accepts both forms.
 func (r *Retry) UnmarshalJSON(raw []byte) error {
 	if len(raw) > 0 && raw[0] != '{' {
 		return json.Unmarshal(raw, &r.MaxAttempts)
@@ -170,7 +168,7 @@ func (r *Retry) UnmarshalJSON(raw []byte) error {
 
 // ModelCalls is x_pawl.model_calls.
 type ModelCalls struct {
-	// TimeoutSec of one attempt; nil means 600.
+	// TimeoutSec bounds one attempt, in seconds; nil = 600.
 	TimeoutSec *int64 `json:"timeout_sec"`
 	Retry      *Retry `json:"retry"`
 	// OnUnknown is retry (default), return or escalate.
@@ -179,43 +177,42 @@ type ModelCalls struct {
 
 // NoProgress is x_pawl.no_progress.
 type NoProgress struct {
-	// Window is the number of visits with the same end that is too many.
+	// Window is the number of visits with the same end at which the loop counts as without progress.
 	Window int64 `json:"window"`
-	// Over names what is compared between two visits: artifacts, tool_calls; nil = both.
+	// Over says what is compared between two visits: artifacts, tool_calls; nil = both.
 	Over []string `json:"over"`
 }
 
 // ToolLimits is x_pawl.tools of one tool.
 type ToolLimits struct {
-	// TimeoutSec; nil means 300.
+	// TimeoutSec is the timeout of a step, in seconds; nil = 300.
 	TimeoutSec *int64 `json:"timeout_sec"`
-	// Retry has the attempts with their pauses; nil means no pauses.
+	// Attempts bounds the executions of one step; nil = the number in Retry, else 1.
 	Attempts *int64 `json:"attempts"`
-	// Retry has the attempts with their pauses; nil means no pauses.
+	// Retry configures the attempts and the pauses between them; nil = no pauses.
 	Retry *Retry `json:"retry"`
-	// MaxCalls bounds the calls of the tool in a run; nil means no bound of its own.
+	// MaxCalls bounds the calls of the tool in one run; nil = no such bound.
 	MaxCalls *int64 `json:"max_calls"`
-	// Cost is the maximum cost of one attempt, in US dollars; for an agent its lease.
+	// Cost is the maximum cost of one attempt, in US dollars. For an agent it is the cost in its lease.
 	Cost *float64 `json:"cost"`
 	// OnError is return (default) or escalate.
 	OnError string `json:"on_error"`
 	// OnUnknown is return (default), retry, escalate or reconcile.
 	OnUnknown string `json:"on_unknown"`
-	// Dedupe are the payload fields that identify an effect, which happens only once for all runs.
+	// Dedupe are the payload fields that identify an effect. All runs together have each effect only once.
 	Dedupe []string `json:"dedupe"`
 	// Approve is never (default), always, or a condition (CEL) under which a call is held until a person has
 	// decided about it; Approval has the details.
 	Approve  string    `json:"approve"`
 	Approval *Approval `json:"approval"`
-	// Reconcile is the tool that can find out whether a call happened (on_unknown: reconcile), Compensate the
-	// one that undoes it.
+	// Reconcile is the tool that finds out whether a call happened (on_unknown: reconcile). Compensate is the tool that undoes a call.
 	Reconcile  string `json:"reconcile"`
 	Compensate string `json:"compensate"`
 }
 
 // Approval is x_pawl.tools.NAME.approval.
 type Approval struct {
-	// TimeoutSec is how long a call is held; nil means a day.
+	// TimeoutSec is how long a call waits for a decision, in seconds; nil = one day.
 	TimeoutSec *int64 `json:"timeout_sec"`
 	// OnTimeout is deny (default) or escalate.
 	OnTimeout string `json:"on_timeout"`
@@ -253,9 +250,9 @@ type Step struct {
 	Else         string           `json:"else"`
 	Branches     []Step           `json:"branches"`
 	Reduce       *Reducer         `json:"reduce"`
-	// Provider is for prompt and agent steps (RFC 0017); "" = the prompt's.
+	// Provider is for prompt and agent steps (RFC 0017); "" = the provider of the prompt.
 	Provider string `json:"provider"`
-	// misplaced means that the step has a provider although its kind takes none.
+	// misplaced means that the step has a provider although steps of its kind have none.
 	misplaced bool
 }
 

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// agentPrefix is the prefix of the name of a prompt-backed agent's one-state graph.
+// agentPrefix is the prefix of the state's name in the one-state graph of an agent that has only a prompt.
 const agentPrefix = "agent:"
 
 // Entry is where a run begins. The zero value is the workflow's entry, the entry agent of a pack without a
 // workflow, or the only prompt of a pack without either.
 type Entry struct {
-	// Agent is the key of an agent member; in a pack without a workflow and agents, of any prompt.
+	// Agent is the key of an agent member. In a pack without a workflow and agents it is the key of any prompt.
 	Agent string
-	// State is any state of the workflow; starting there needs a scope and is recorded as an override. Not
-	// together with Agent.
+	// State is any state of the workflow. Starting there needs a scope and is recorded as an override. It must not be set together with
+	// Agent.
 	State string
 }
 
@@ -23,7 +23,7 @@ type Entry struct {
 type EntryError struct {
 	// Field is "agent", "state" or "entry".
 	Field string
-	// Name is the requested name; empty if none was requested and the pack has no default.
+	// Name is the requested name. It is empty if no name was requested and the pack has no default.
 	Name string
 	// Allowed are the names that exist, sorted.
 	Allowed []string
@@ -49,12 +49,11 @@ func (e *EntryError) Text() string {
 
 // Start is a resolved entry.
 type Start struct {
-	// State is the first state: of the workflow, or of the one-state graph of a
-	// prompt-backed agent when Prompt is set.
+	// State is the first state of the workflow. If Prompt is set, it is the state in the one-state graph of the agent's prompt.
 	State string
 	// Agent is the member key of a run of an agent, else "".
 	Agent string
-	// Prompt reports whether the agent is backed by a prompt: then its State is in no workflow.
+	// Prompt reports whether the agent has only a prompt. Then State is not in the workflow.
 	Prompt bool
 }
 
@@ -85,14 +84,12 @@ func (p *Pack) Start(entry Entry) (Start, error) {
 	return Start{}, &EntryError{Field: "agent", Allowed: agents}
 }
 
-// Overrides reports whether an entry begins at another state than the workflow's own entry, and so may skip
-// earlier states.
+// Overrides reports whether an entry begins at another state than the entry of the workflow, so that it may skip earlier states.
 func (p *Pack) Overrides(entry Entry) bool {
 	return entry.State != "" && (p.Doc.Workflow == nil || entry.State != p.Doc.Workflow.Entry)
 }
 
-// agentStart returns where a member's runs begin: in its workflow state (RFC 0011) or in the one-state graph
-// of its prompt.
+// agentStart returns where the runs of a member begin: in its workflow state (RFC 0011), or in the one-state graph of its prompt.
 func (p *Pack) agentStart(member string) Start {
 	if p.bare() {
 		return Start{State: agentPrefix + member, Agent: member, Prompt: true}
@@ -116,7 +113,7 @@ func (p *Pack) stateBacked() []string {
 	return keys(states)
 }
 
-// Members returns the agents of the pack, sorted; agents.entry is one even if the members do not list it.
+// Members returns the agents of the pack, sorted. They include agents.entry, even if the members do not list it.
 func (p *Pack) Members() []string {
 	if p.Doc.Agents == nil {
 		return nil
@@ -129,8 +126,8 @@ func (p *Pack) Members() []string {
 	return names
 }
 
-// Agents returns the names with which a run can be started, sorted: the members, or every prompt of a pack
-// without a workflow and agents. Only members are agents to others.
+// Agents returns the names with which a run can be started, sorted. These are the members, or every prompt of a pack without a workflow
+// and agents. Only members can be called by other agents.
 func (p *Pack) Agents() []string {
 	if p.bare() {
 		return keys(p.Doc.Prompts)
@@ -141,7 +138,7 @@ func (p *Pack) Agents() []string {
 // bare reports whether the pack has only prompts.
 func (p *Pack) bare() bool { return p.Doc.Workflow == nil && p.Doc.Agents == nil }
 
-// States returns the workflow states, sorted; nil without a workflow.
+// States returns the workflow states, sorted. It returns nil if there is no workflow.
 func (p *Pack) States() []string {
 	if p.Doc.Workflow == nil {
 		return nil
@@ -149,8 +146,7 @@ func (p *Pack) States() []string {
 	return keys(p.Doc.Workflow.States)
 }
 
-// reachable returns the states that events and forced exits lead to, sorted. A terminal state's events never
-// fire.
+// reachable returns the states that events and forced exits lead to, sorted. The events of a terminal state cannot be used.
 func reachable(states map[string]*State, start string) []string {
 	seen := map[string]bool{}
 	todo := []string{start}

@@ -15,11 +15,11 @@ var explainText string
 // Explanation says what a diagnostic code means.
 type Explanation struct {
 	Code string `json:"code"`
-	// Severity is error, warning, or both with a comma.
+	// Severity is "error", "warning", or both separated by a comma.
 	Severity string `json:"severity"`
-	// Rule is what a pack has to fulfil; "" for the codes of the schema.
+	// Rule is the requirement that a pack must fulfil; "" for the codes of the schema.
 	Rule string `json:"rule,omitempty"`
-	// Cause is why a finding with the code comes up, Fix what to do about it. Both are Markdown.
+	// Cause says why a finding with this code is reported, and Fix what to do about it. Both are Markdown.
 	Cause string `json:"cause"`
 	Fix   string `json:"fix"`
 	// Example is a change of a pack that shows the finding; "" if there is none.
@@ -39,7 +39,7 @@ var explanations = sync.OnceValue(func() []Explanation {
 	return out
 })
 
-// Explain returns the explanation of a code, with letters of either case; false if there is no such code.
+// Explain returns the explanation of a code, in upper or lower case. It returns false if there is no such code.
 func Explain(code string) (Explanation, bool) {
 	for _, e := range explanations() {
 		if strings.EqualFold(e.Code, code) {

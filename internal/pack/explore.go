@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Bounds of the search through configurations. A larger pack is judged only by its residue.
+// Bounds of the search through configurations. For a larger pack only its residue is analysed.
 const (
 	maxConfigs = 20_000
-	// maxWork bounds the hops and counters handled for all entries of a pack.
+	// maxWork bounds the work for all entries of a pack, in hops and counters.
 	maxWork = 8_000_000
 )
 
-// config is the position of a run: the current state, how often each guarded state was visited and each
-// limited edge followed.
+// config is the position of a run in the analysis: the current state, how often each guarded state was visited, and how often each
+// limited edge was followed.
 type config struct {
 	state            int
 	visits, followed []int64
@@ -34,12 +34,13 @@ func (c config) key() string {
 // explorer searches the configurations of a flow depth first.
 type explorer struct {
 	f *flow
-	// longest is the number of visits from a configuration on, including its own; 0 while it is on the path.
+	// longest is the largest number of visits from a configuration on, including the visit of the configuration itself. It is 0 while the
+	// configuration is on the path.
 	longest map[string]int64
 	path    []pathStep
-	// cycle is the start of a cycle on the path, none if there is none.
+	// cycle is the index in the path at which a cycle begins, or none if there is no cycle.
 	cycle int
-	// full reports whether the search was stopped at its bounds.
+	// full reports whether the search has reached its bounds.
 	full bool
 	work int
 }
@@ -59,16 +60,15 @@ func events(path []pathStep) []string {
 	return out
 }
 
-// explore searches from the entry visit of a state on. It returns the number of visits of the longest run;
-// explorer.cycle and explorer.full say if there is none.
+// explore searches from the entry visit of a state on. It returns the number of visits of the longest run. If there is no longest run,
+// explorer.cycle or explorer.full is set.
 func (f *flow) explore(entry, work int) (*explorer, int64) {
 	x := &explorer{f: f, longest: map[string]int64{}, cycle: none, work: work}
 	c := x.visit(config{visits: make([]int64, f.guards), followed: make([]int64, f.limits)}, entry)
 	return x, x.run(c)
 }
 
-// run explores a configuration and returns the visits from it on. It stops when a cycle is found or the
-// search is full.
+// run explores a configuration and returns the number of visits from it on. It stops when a cycle is found or the search is full.
 func (x *explorer) run(c config) int64 {
 	key := c.key()
 	if n, seen := x.longest[key]; seen {
@@ -85,7 +85,7 @@ func (x *explorer) run(c config) int64 {
 	x.longest[key] = 0
 	x.path = append(x.path, pathStep{key: key, state: c.state})
 	at, best := len(x.path)-1, int64(0)
-	// First the events that change no counter: every cycle consists only of these.
+	// Follow first the events that change no counter, because every cycle consists only of these.
 	for _, progress := range []bool{false, true} {
 		for _, e := range x.f.states[c.state].edges {
 			to, direct := x.route(c, e)
@@ -104,15 +104,15 @@ func (x *explorer) run(c config) int64 {
 	return best + 1
 }
 
-// route finds the state that an event leads to, in the same way as the machine: a used-up edge continues with
-// the source's forced exit, a used-up state with its own, and no state is tried twice. direct reports whether
-// it is the edge's own target.
+// route finds the state that an event leads to, in the same way as the machine. If the edge is used up, route continues with the forced
+// exit of the source. If the state is used up, route continues with the forced exit of that state. No state is tried twice. direct
+// reports whether the result is the edge's own target.
 func (x *explorer) route(c config, e flowEdge) (to int, direct bool) {
 	to, refused := e.to, none
 	if e.max > 0 && c.followed[e.limit] >= e.max {
 		to, refused = x.f.states[c.state].onMax, to
 	}
-	// More hops than states means that the forced exits form a cycle.
+	// If there are more hops than states, the forced exits form a cycle.
 	for range x.f.states {
 		x.work--
 		if to == none || to == refused {
@@ -152,8 +152,8 @@ func (x *explorer) visit(c config, to int) config {
 	return c
 }
 
-// upperBound returns the maximum number of visits of a flow without a residual cycle: between two changes of
-// a counter a run makes a path through the residue.
+// upperBound returns the maximum number of visits of a flow without a residual cycle. Between two changes of a counter, a run can only
+// follow a path through the residue.
 func (f *flow) upperBound(residue [][]residualEdge, within []bool) int64 {
 	progress, stretch := int64(0), int64(0)
 	depth := make([]int64, len(residue))

@@ -7,10 +7,9 @@ import "slices"
 type flow struct {
 	states []flowState
 	number map[string]int
-	// guards counts the guarded states, limits the limited edges.
+	// guards is the number of guarded states. limits is the number of limited edges.
 	guards, limits int
-	// exits has for each state the target of its forced exit when every guard is used up: the first unguarded
-	// state, or none.
+	// exits has, for each state, the target of its forced exit when every guard is used up. This is the first unguarded state, or none.
 	exits []int
 }
 
@@ -18,23 +17,23 @@ const none = -1
 
 type flowState struct {
 	name string
-	// max is the guard, 0 = none; guard is its index among the counters.
+	// max is the guard of the state, that is, the bound of its visits; 0 = none. guard is the index of the guard among the counters.
 	max   int64
 	guard int
 	onMax int
-	// edges are the events that can fire, by name.
+	// edges are the events that can be used, by name.
 	edges []flowEdge
 }
 
 type flowEdge struct {
 	event string
 	to    int
-	// max is the bound of max_iterations, 0 = none; limit is its index among the counters.
+	// max is the bound of the edge in max_iterations; 0 = none. limit is the index of the bound among the counters.
 	max   int64
 	limit int
 }
 
-// newFlow reduces a workflow and its settings in x_pawl.
+// newFlow returns the flow of a workflow and its settings in x_pawl.
 func newFlow(states map[string]*State, x *XPawl) *flow {
 	names := keys(states)
 	f := &flow{number: make(map[string]int, len(names))}
@@ -62,8 +61,8 @@ func newFlow(states map[string]*State, x *XPawl) *flow {
 	return f
 }
 
-// refuseAny adds, for every event, an edge to the forced exit of its target, because a loop without progress
-// has its target refused, even if the target's guard is not used up.
+// refuseAny adds, for every event, an edge to the forced exit of its target. In a loop without progress the target is refused even if its
+// guard is not used up.
 func (f *flow) refuseAny() {
 	for i := range f.states {
 		s := &f.states[i]
@@ -97,7 +96,7 @@ func (f *flow) edges(onEvent map[string]string, limits map[string]int64) []flowE
 	return out
 }
 
-// resolveExits follows every chain of forced exits once.
+// resolveExits sets exits. It follows every chain of forced exits once.
 func (f *flow) resolveExits() {
 	const unknown, open = -2, -3
 	f.exits = slices.Repeat([]int{unknown}, len(f.states))
@@ -114,7 +113,7 @@ func (f *flow) resolveExits() {
 			at = f.states[at].onMax
 		}
 		exit := none
-		// A chain with a cycle never leaves the used-up states.
+		// A chain with a cycle never leaves the states that are used up.
 		if at != none && f.exits[at] != open {
 			exit = f.exits[at]
 		}
@@ -124,7 +123,7 @@ func (f *flow) resolveExits() {
 	}
 }
 
-// reachable marks the states that events and forced exits lead to from start.
+// reachable marks the states that events and forced exits lead to, from the state start on.
 func (f *flow) reachable(start int) []bool {
 	seen := make([]bool, len(f.states))
 	todo := []int{start}
@@ -149,8 +148,8 @@ type residualEdge struct {
 	to    int
 }
 
-// residue returns the flow that remains when every guard and limit is used up: for each unguarded state the
-// unguarded states that its events lead to. A run that never ends stays inside it from some point on.
+// residue returns the flow that remains when every guard and limit is used up. It has, for each unguarded state, the unguarded states
+// that the events of the state lead to. A run that never ends stays in the residue from some point on.
 func (f *flow) residue() [][]residualEdge {
 	out := make([][]residualEdge, len(f.states))
 	for i := range f.states {
@@ -158,8 +157,7 @@ func (f *flow) residue() [][]residualEdge {
 			continue
 		}
 		for _, e := range f.states[i].edges {
-			// A limited edge counts as followed when its own target is entered, but not when that target is
-			// used up and refused.
+			// A limited edge is counted if its own target is entered. It is not counted if that target is used up and therefore refused.
 			if to := f.exits[e.to]; to != none && (e.max == 0 || to != e.to) {
 				out[i] = append(out[i], residualEdge{e.event, to})
 			}
@@ -171,7 +169,7 @@ func (f *flow) residue() [][]residualEdge {
 	return out
 }
 
-// exitWithout is exits[start] for a used-up edge: its target counts as refused and is not tried again.
+// exitWithout returns exits[start] for an edge that is used up. The target of the edge counts as refused and is not tried again.
 func (f *flow) exitWithout(start, refused int) int {
 	for range f.states {
 		switch {
@@ -185,7 +183,7 @@ func (f *flow) exitWithout(start, refused int) int {
 	return none
 }
 
-// drawn returns the flow with all events and forced exits, guards ignored.
+// drawn returns the flow with all events and forced exits. It ignores guards.
 func (f *flow) drawn() [][]residualEdge {
 	out := make([][]residualEdge, len(f.states))
 	for i := range f.states {
@@ -199,8 +197,8 @@ func (f *flow) drawn() [][]residualEdge {
 	return out
 }
 
-// findCycle finds a cycle among the states marked in within: its first state and its events; none if there is
-// no cycle.
+// findCycle finds a cycle among the states that are marked in within. It returns the first state of the cycle and its events, or none if
+// there is no cycle.
 func findCycle(graph [][]residualEdge, within []bool) (start int, evs []string) {
 	const fresh, open, done = 0, 1, 2
 	color := make([]int, len(graph))

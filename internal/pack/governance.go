@@ -2,8 +2,7 @@ package pack
 
 import "encoding/json"
 
-// Governance are declarations about an agent as designed (RFC 0013, RFC 0016). This product does not enforce
-// them.
+// Governance contains declarations about an agent as it was designed (RFC 0013, RFC 0016). This product does not enforce them.
 type Governance struct {
 	Vocabularies       map[string]string `json:"vocabularies"`
 	OperatorRole       string            `json:"operator_role"`
@@ -13,13 +12,13 @@ type Governance struct {
 	Obligations        []Obligation      `json:"obligations"`
 	Reviews            []Review          `json:"reviews"`
 
-	// declared are the names of all properties in the object.
+	// declared are the names of all properties that the object has.
 	declared map[string]bool
-	// duties are the ids of the obligations; nil until needed.
+	// duties are the ids of the obligations. It is nil until it is needed.
 	duties map[string]bool
 }
 
-// Obligation is a duty, with the control that discharges it.
+// Obligation is a duty, with the control that fulfils it.
 type Obligation struct {
 	ID         string              `json:"id"`
 	Obligation string              `json:"obligation"`
@@ -32,11 +31,11 @@ type Review struct {
 	ID        string   `json:"id"`
 	Type      string   `json:"type"`
 	Satisfies []string `json:"satisfies"`
-	// Eval is nil if none is named.
+	// Eval is the eval of the review; nil = none is named.
 	Eval *string `json:"eval"`
 }
 
-// UnmarshalJSON remembers what is declared.
+// UnmarshalJSON also stores the names of the declared properties.
 func (g *Governance) UnmarshalJSON(raw []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -53,9 +52,9 @@ func (g *Governance) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// effective is the governance of an agent: its own declarations, and the pack's for the fields that it does
-// not declare. Only vocabularies are merged. The declarations are not copied, because a pack may have
-// thousands of agents and declarations.
+// effective is the governance of an agent. It consists of the agent's own declarations and, for fields that the agent does not declare,
+// those of the pack. Only vocabularies are merged. The declarations are not copied, because a pack may have thousands of agents and
+// declarations.
 type effective struct{ own, base *Governance }
 
 func (e effective) declares(name string) bool {
@@ -81,7 +80,7 @@ func (e effective) obligations() *Governance {
 	return e.own
 }
 
-// duty reports whether the object has an obligation with that id.
+// duty reports whether the object has an obligation with the id.
 func (g *Governance) duty(id string) bool {
 	if g.duties == nil {
 		g.duties = make(map[string]bool, len(g.Obligations))
@@ -92,7 +91,7 @@ func (g *Governance) duty(id string) bool {
 	return g.duties[id]
 }
 
-// governance returns the pack's own object; nil without one, or if its form is wrong, which the schema
+// governance returns the governance object of the pack. It returns nil if there is none, or if its form is wrong, which the schema
 // reports.
 func (d *Document) governance() *Governance {
 	var metadata map[string]json.RawMessage

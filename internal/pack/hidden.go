@@ -2,8 +2,8 @@ package pack
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Hidden has the names of the values that a pack marks as sensitive (x_pawl.sensitive), and of the values
-// derived from them; nil = no value is sensitive. Safe for concurrent use.
+// Hidden contains the names of the values that a pack marks as sensitive (x_pawl.sensitive), and of the values derived from them. If it
+// is nil, no value is sensitive. Safe for concurrent use.
 type Hidden struct {
 	Variables, Artifacts, Tools map[string]bool
 	// Messages reports whether the messages to and from turns are sensitive.
@@ -12,10 +12,9 @@ type Hidden struct {
 	AllVariables bool
 }
 
-// Hidden returns the sensitive names. An artifact to which a sensitive tool's answer is written is sensitive,
-// too, and so is the tool of a sensitive artifact. The reconciling and compensating tools of a sensitive tool
-// are sensitive, because they get its payload and result. The answer of a reconciling tool becomes the answer
-// of the other tool.
+// Hidden returns the sensitive names. If the answer of a sensitive tool is written to an artifact, the artifact is sensitive, too. If an
+// artifact is sensitive, the tool whose answer is written to it is sensitive, too. The reconciling and compensating tools of a sensitive
+// tool are sensitive, because they get its payload and result. The answer of a reconciling tool becomes the answer of the other tool.
 func (x *XPawl) Hidden() *Hidden {
 	s := x.Sensitive
 	if s == nil {
@@ -26,8 +25,8 @@ func (x *XPawl) Hidden() *Hidden {
 	return h
 }
 
-// bind extends the names to the artifacts to which tool answers are written, and to the reconciling and
-// compensating tools.
+// bind adds the artifacts to which answers of sensitive tools are written, the tools whose answers are written to sensitive artifacts,
+// and the reconciling and compensating tools of sensitive tools.
 func (h *Hidden) bind(artifactOf map[string]string, tools map[string]ToolLimits) {
 	for size := -1; size != len(h.Tools)+len(h.Artifacts); {
 		size = len(h.Tools) + len(h.Artifacts)
@@ -48,8 +47,8 @@ func (h *Hidden) bind(artifactOf map[string]string, tools map[string]ToolLimits)
 	}
 }
 
-// In returns the sensitive names in one run. The child of a sensitive tool was started with the payload of a
-// step and answers it, so all its messages are sensitive.
+// In returns the sensitive names in one run. A child run of a sensitive tool was started with the payload of a step and answers the step,
+// so all its messages are sensitive.
 func (h *Hidden) In(s *machine.State) *Hidden {
 	if h == nil || s.Parent == nil || s.Parent.Origin != "" || !h.Tools[s.Agent] {
 		return h
@@ -59,7 +58,7 @@ func (h *Hidden) In(s *machine.State) *Hidden {
 	return &child
 }
 
-// Payload reports whether the payloads of a tool, their digests and its answers are hidden.
+// Payload reports whether the payloads of a tool, the digests of these payloads, and the answers of the tool are hidden.
 func (h *Hidden) Payload(tool string) bool { return h != nil && h.Tools[tool] }
 
 func nameSet(names []string) map[string]bool {

@@ -2,7 +2,7 @@ package pack
 
 import "github.com/pawl-dev/pawl/internal/pack/source"
 
-// Limits bounds what one document may hold.
+// Limits bounds the contents of one document.
 type Limits = source.Limits
 
 // DefaultLimits are the limits of a zero [Limits].

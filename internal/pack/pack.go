@@ -8,25 +8,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// Options are the options of [Load]; the zero value is lenient with default limits.
+// Options are the options of [Load]. The zero value is lenient and has default limits.
 type Options struct {
-	// Strict names the one published version of the format to apply exactly, one of
-	// [PublishedSchemas]. Empty accepts the newest, and some packs beyond it, with a warning.
+	// Strict is the published version of the format that applies exactly, one of [PublishedSchemas]. If it is empty, Load accepts the newest
+	// version and, with a warning, some packs that no version allows.
 	Strict string
-	// RequireBounded makes it an error if runs of an entry need not end by the pack's own guards: see
-	// [Termination].
+	// RequireBounded makes it an error if the pack's own guards do not end all runs of an entry, see [Termination].
 	RequireBounded bool
-	// Accepted means that this or an earlier version has accepted the document. Newer rules then only warn.
+	// Accepted means that this or an earlier version of the program has accepted the document. Rules that are newer only warn.
 	Accepted bool
-	// Limits of the document; zero fields take their default.
+	// Limits are the limits of the document. Zero fields have their default.
 	Limits Limits
 }
 
 // Pack is a checked pack. Immutable; safe for concurrent use.
 type Pack struct {
-	// ID and Version name the pack; ID@Version is one digest for ever.
+	// ID and Version name the pack. An ID@Version always has the same digest.
 	ID, Version string
-	// Digest addresses the content: "sha256:<64 hex>" of Canonical.
+	// Digest identifies the content. It is "sha256:" and 64 hex digits, the hash of Canonical.
 	Digest string
 	// Canonical is the document as RFC 8785 canonical JSON.
 	Canonical []byte
@@ -37,17 +36,16 @@ type Pack struct {
 	// Warnings are the findings that do not refuse the pack, in source order.
 	Warnings []Diagnostic
 
-	// uses are the templates of the prompts, model overrides included.
+	// uses are the resolved templates of the prompts, including model overrides.
 	uses map[string]*templateUse
 	// slots are the declared artifacts.
 	slots map[string]bool
-	// schemas are the compiled parameters of the tools that have any.
+	// schemas are the compiled parameters of the tools that declare parameters.
 	schemas map[string]*schema
 }
 
-// Load reads and checks one pack. The diagnostics come in source order; the pack is nil if one of them is an
-// error. The error is for a fault of the caller (an unknown Options.Strict, a negative limit), never for the
-// contents of the document.
+// Load reads and checks one pack. It returns the diagnostics in source order. The pack is nil if one of them is an error. Load returns an
+// error only for a mistake of the caller (an unknown Options.Strict, a negative limit), never because of the document.
 func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
 	limits, err := opts.Limits.WithDefaults()
 	if err != nil {
@@ -91,7 +89,7 @@ func build(root *source.Node, opts Options, found *findings) (*Pack, error) {
 		if found.errors == 0 {
 			return nil, fmt.Errorf("pack: a document that passed the schema does not fit the types: %w", err)
 		}
-		// The schema has reported the value with the wrong type.
+		// The schema has already reported the value with the wrong type.
 		return nil, nil
 	}
 	doc.fill()

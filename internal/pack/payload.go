@@ -13,8 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// compileParameters compiles the parameters of a tool as JSON Schema. References
-// that leave the schema are errors.
+// compileParameters compiles the parameters of a tool as JSON Schema. References to other documents are errors.
 func compileParameters(tool string, p *cost.Patterns, raw json.RawMessage) (*schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -32,7 +31,7 @@ func compileParameters(tool string, p *cost.Patterns, raw json.RawMessage) (*sch
 	return &schema{compiled: compiled, doc: doc}, nil
 }
 
-// schemaFaults returns the reasons why a schema does not compile; the pointers are relative to the schema.
+// schemaFaults returns the reasons why a schema does not compile. Their pointers are relative to the schema.
 func schemaFaults(err error) []schemaFault {
 	var invalid *jsonschema.SchemaValidationError
 	var ve *jsonschema.ValidationError
@@ -64,7 +63,8 @@ func (p *Pack) CheckPayload(tool string, payload []byte) []FieldError {
 	return out
 }
 
-// Parameters returns the compiled schema of a tool's parameters; nil = it accepts any object. Read-only.
+// Parameters returns the compiled schema of a tool's parameters. It returns nil if the tool accepts any object. The caller must not
+// change the schema.
 func (p *Pack) Parameters(tool string) *jsonschema.Schema {
 	if s := p.schemas[tool]; s != nil {
 		return s.compiled
@@ -72,7 +72,7 @@ func (p *Pack) Parameters(tool string) *jsonschema.Schema {
 	return nil
 }
 
-// payloadValue reads a payload; its numbers are checked in their written form.
+// payloadValue decodes a payload. It checks numbers in the form in which they are written.
 func payloadValue(payload []byte) (map[string]any, *FieldError) {
 	if len(payload) == 0 {
 		return map[string]any{}, nil

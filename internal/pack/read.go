@@ -2,7 +2,7 @@ package pack
 
 import "github.com/pawl-dev/pawl/internal/pack/source"
 
-// read turns bytes into a tree. If the tree is nil, found has the faults.
+// read parses a document. If it returns nil, found has the faults.
 func read(src []byte, limits Limits, found *findings) *source.Node {
 	root, f := source.Read(src, limits, found.twice)
 	if f == nil {
@@ -15,7 +15,7 @@ func read(src []byte, limits Limits, found *findings) *source.Node {
 	return root
 }
 
-// twice reports a name that an object has twice. For artifacts of a state this is a rule of RFC 0009.
+// twice reports a name that an object has more than once. For artifacts of a state this is a rule of RFC 0009.
 func (f *findings) twice(t source.Twice) {
 	code := source.CodeDuplicate
 	if len(t.Path) == 5 && t.Path[0] == "workflow" && t.Path[1] == "states" && t.Path[3] == "artifacts" {
@@ -25,7 +25,7 @@ func (f *findings) twice(t source.Twice) {
 		"the name %s is given twice in one object", quote(t.Path[len(t.Path)-1]))
 }
 
-// checkRoot recognizes documents that are not packs.
+// checkRoot returns a fault for documents that are clearly not packs.
 func checkRoot(root *source.Node) *source.Fault {
 	at := func(code, msg, hint string) *source.Fault {
 		return &source.Fault{Code: code, Line: root.Line, Col: root.Col, Msg: msg, Hint: hint}

@@ -26,11 +26,10 @@ const Newest = "1.9.0"
 // the notation of one pattern, which matches the same strings.
 var published = []string{"1.4.0", "1.5.0", "1.5.1", "1.6.0", "1.7.0", "1.8.0", "1.8.1", Newest}
 
-// PublishedSchemas lists the values of Options.Strict beside "", the oldest first.
+// PublishedSchemas returns the values of Options.Strict, without "", the oldest version first.
 func PublishedSchemas() []string { return slices.Clone(published) }
 
-// schema is one compiled JSON Schema together with its document, from which error messages take the allowed
-// names.
+// schema is a compiled JSON Schema together with its document. Error messages take the allowed names from the document.
 type schema struct {
 	compiled *jsonschema.Schema
 	doc      any
@@ -39,12 +38,12 @@ type schema struct {
 const (
 	newestFile = "schema/promptpack-" + Newest + ".json"
 	unionFile  = "schema/union.json"
-	// sinceKey names the first version that has a property, in the newest schema.
+	// sinceKey is the key in the newest schema that names the first version which has a property.
 	sinceKey = "x-since"
 )
 
-// The newest schema has the structure of the specification's, with descriptions of our own. An older one is
-// the newest without later additions. The union is the newest with this product's keys.
+// The newest schema has the structure of the schema in the specification, with our own descriptions. An older schema is the newest schema
+// without later additions. The union is the newest schema with the keys of this product.
 var (
 	unionSchema = sync.OnceValues(func() (*schema, error) {
 		doc, err := readSchema(unionFile)
@@ -56,7 +55,7 @@ var (
 	publishedSchemas = onceForEach()
 )
 
-// onceForEach returns functions that make the schema of each published version when it is first needed.
+// onceForEach returns, for each published version, a function that makes its schema when it is first called.
 func onceForEach() map[string]func() (*schema, error) {
 	out := make(map[string]func() (*schema, error), len(published))
 	for _, version := range published {
@@ -79,12 +78,12 @@ func publishedSchema(version string) (*schema, error) {
 	return nil, fmt.Errorf("pack: strict schema %q is not known; allowed: %s", version, strings.Join(published, ", "))
 }
 
-// asOf removes later additions than a version from the newest schema. It changes the document.
+// asOf removes all additions after a version from the newest schema. It changes doc.
 func asOf(doc map[string]any, version string) map[string]any {
 	at := slices.Index(published, version)
 	withoutYounger(doc, at)
 	if version == published[0] {
-		// Since 1.5.0 a composition may replace the prompt.
+		// Since 1.5.0 a state may have a composition instead of a prompt.
 		state := doc["$defs"].(map[string]any)["WorkflowState"].(map[string]any)
 		delete(state, "if")
 		delete(state, "then")
@@ -95,7 +94,7 @@ func asOf(doc map[string]any, version string) map[string]any {
 	return doc
 }
 
-// withoutYounger removes properties and alternatives of later versions than published[at].
+// withoutYounger removes the properties and alternatives of versions after published[at].
 func withoutYounger(node any, at int) {
 	younger := func(v any) bool {
 		property, _ := v.(map[string]any)
@@ -124,7 +123,7 @@ func withoutYounger(node any, at int) {
 	}
 }
 
-// readSchema reads an embedded file anew, so that the caller may change it.
+// readSchema reads an embedded file. It reads it each time, so that the caller may change the result.
 func readSchema(path string) (map[string]any, error) {
 	raw, err := fs.ReadFile(schemaFiles, path)
 	if err != nil {
@@ -137,8 +136,8 @@ func readSchema(path string) (map[string]any, error) {
 	return doc.(map[string]any), nil
 }
 
-// compileSchema compiles a schema of this package. Formats (date, date-time, uri) are
-// annotations in draft 2020-12; only the union asserts them.
+// compileSchema compiles a schema of this package. In draft 2020-12, formats (date, date-time, uri) are only annotations. Only the union
+// checks them.
 func compileSchema(path string, doc map[string]any, formats bool) (*schema, error) {
 	c := newCompiler(cost.NewPatterns())
 	if formats {
@@ -158,7 +157,7 @@ func compileSchema(path string, doc map[string]any, formats bool) (*schema, erro
 	return &schema{compiled: compiled, doc: doc}, nil
 }
 
-// newCompiler returns a compiler that reads no files and no network, and bounds patterns.
+// newCompiler returns a compiler that reads no files and uses no network. It bounds the cost of patterns.
 func newCompiler(p *cost.Patterns) *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
@@ -166,16 +165,16 @@ func newCompiler(p *cost.Patterns) *jsonschema.Compiler {
 	return c
 }
 
-// noLoader refuses references that leave the schema.
+// noLoader refuses references to other documents than the schema itself.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("references to other documents are not followed: %s", source.Clip(url, 200))
 }
 
-// checkSchema reports the faults found by the schemas. Lenient: the union decides, and what only the newest
-// published schema refuses is a warning. Strict: the named schema decides, and the union adds what only our
-// rules need.
+// checkSchema reports the faults that the schemas find. If strict is "", faults of the union are errors, and faults that only the newest
+// published schema finds are warnings. Otherwise faults of the named schema are errors, and the union adds what only the rules of this
+// product need.
 func checkSchema(root any, strict string, found *findings) error {
 	union, err := unionSchema()
 	if err != nil {
@@ -196,13 +195,13 @@ func checkSchema(root any, strict string, found *findings) error {
 	return nil
 }
 
-// covered reports whether one of the faults is about the same value.
+// covered reports whether one of the faults is about the same value as f.
 func covered(faults []schemaFault, f schemaFault) bool {
 	_, ok := slices.BinarySearchFunc(faults, f, func(a, b schemaFault) int { return strings.Compare(a.pointer, b.pointer) })
 	return ok
 }
 
-// fileFaults reports schema faults as errors, faults of formats alone as warnings.
+// fileFaults reports faults of the schema as errors. It reports faults of formats as warnings.
 func fileFaults(found *findings, faults []schemaFault) {
 	for _, f := range faults {
 		code := f.code()

@@ -8,23 +8,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/prompt"
 )
 
-// Bounds of the expanded size of templates without values, in bytes: of one template, and of the fragments
-// included in all of them.
+// Bounds of the expanded size of templates without values, in bytes: for one template, and for the fragments included in all templates.
 const (
 	maxExpanded    = 1 << 20
 	maxExpandedAll = 8 << 20
 )
 
-// templateUse is what a template refers to, including its fragments.
+// templateUse contains what a template refers to, including the references of its fragments.
 type templateUse struct {
 	variables, artifacts map[string]bool
-	// size is the length with fragments expanded, depth the nesting of fragments.
+	// size is the length with fragments expanded. depth is the nesting of fragments.
 	size, depth int
-	// literal is the text of the first double braces that are not a placeholder.
+	// literal is the first text in double braces that is not a placeholder.
 	literal string
 }
 
-// templates resolves the templates of one pack; each fragment once.
+// templates resolves the templates of one pack. It resolves each fragment once.
 type templates struct {
 	fragments map[string]string
 	uses      map[string]*templateUse
@@ -44,7 +43,7 @@ func newTemplates(fragments map[string]string) *templates {
 	return &templates{fragments: fragments, uses: map[string]*templateUse{}, open: map[string]bool{}}
 }
 
-// use resolves a template. On an error the result has what was found before it.
+// use resolves a template. If it returns an error, the result contains what was found before the error.
 func (t *templates) use(src string) (*templateUse, error) {
 	tpl := prompt.Parse(src)
 	u := &templateUse{variables: map[string]bool{}, artifacts: map[string]bool{}, size: len(src)}
@@ -105,7 +104,7 @@ func (t *templates) fragment(name string) (*templateUse, error) {
 	return u, nil
 }
 
-// include adds a fragment to the template that names it.
+// include adds a fragment to the template that refers to it.
 func (u *templateUse) include(f *templateUse) {
 	for v := range f.variables {
 		u.variables[v] = true

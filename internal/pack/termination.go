@@ -2,35 +2,33 @@ package pack
 
 import "slices"
 
-// Termination is whether the runs of one entry end by the pack's own guards: no cycle, max_visits,
-// max_iterations and max_total_visits. Time, tools and the operator's limits are not considered.
+// Termination says whether the runs of one entry end by the pack's own guards: no cycle, max_visits, max_iterations and max_total_visits.
+// Time, tools and the operator's limits are not considered.
 type Termination struct {
 	// Entry is the state or agent that the analysis is about.
 	Entry string `json:"entry"`
-	// Bounded reports whether every run ends, for any events.
+	// Bounded reports whether every run ends, whatever the events are.
 	Bounded bool `json:"bounded"`
-	// BoundedBy are the reasons: "acyclic", "max_visits", "max_iterations", "max_total_visits".
+	// BoundedBy are the reasons why runs end: "acyclic", "max_visits", "max_iterations", "max_total_visits".
 	BoundedBy []string `json:"bounded_by"`
-	// MaxVisits is the number of visits that no run exceeds; nil if not bounded.
+	// MaxVisits is the number of visits that no run exceeds; nil = there is no bound.
 	MaxVisits *int64 `json:"max_visits"`
-	// Exact reports whether a run can reach MaxVisits, or Cycle was shown to repeat for ever. Otherwise
-	// MaxVisits is a proven upper bound, or the cycle could not be excluded within the limits of the
-	// analysis.
+	// Exact reports whether a run can really reach MaxVisits, or whether Cycle can really repeat for ever. If it is false, MaxVisits is a
+	// proven upper bound, or the analysis could not exclude the cycle within its limits.
 	Exact bool `json:"exact"`
-	// Cycle are the events that can be repeated for ever, if not bounded.
+	// Cycle are the events that can be repeated for ever, if Bounded is false.
 	Cycle []string `json:"cycle"`
-	// CycleStart is the state in which Cycle begins and ends, and Lead the events
-	// from the entry to the visit from which it can repeat.
+	// CycleStart is the state in which Cycle begins and ends. Lead are the events from the entry to the visit from which Cycle can repeat.
 	CycleStart string   `json:"cycle_start,omitempty"`
 	Lead       []string `json:"lead,omitempty"`
-	// AlsoLimitedBy are the limits that end a run but are not considered here.
+	// AlsoLimitedBy are limits that also end a run but are not part of the analysis.
 	AlsoLimitedBy []string `json:"also_limited_by"`
-	// Agents are the entries of the agent members, sorted by key; only in the analysis of a whole pack.
+	// Agents are the results for the agent members, sorted by key. They are set only in the analysis of a whole pack.
 	Agents []Termination `json:"agents,omitempty"`
 }
 
-// Analyze returns the termination analysis of the workflow from its entry, with the entries of all agents;
-// nil without a workflow.
+// Analyze returns the termination analysis of the workflow from its entry, with the entries of all agents. It returns nil if there is no
+// workflow.
 func (p *Pack) Analyze() *Termination {
 	if p.Doc.Workflow == nil {
 		return nil
@@ -59,7 +57,7 @@ type analysis struct {
 	pack    *Pack
 	flow    *flow
 	residue [][]residualEdge
-	// done are the entry states analysed so far; work is what remains for each of them.
+	// done are the results for the entry states that were analysed. work is the bound of the work for each further entry state.
 	done map[string]*Termination
 	work int
 }
@@ -83,14 +81,14 @@ func (a *analysis) start(s Start) *Termination {
 		Cycle: []string{}, AlsoLimitedBy: a.pack.otherLimits()}
 }
 
-// state analyses one entry state; the caller may change the copy it gets.
+// state analyses one entry state. The caller may change the result, which is a copy.
 func (a *analysis) state(name string) *Termination {
 	t := a.done[name]
 	if t == nil {
 		t = a.flow.terminate(a.flow.at(name), a.residue, a.work)
 		a.wrapUp(t)
 		t.Entry, t.AlsoLimitedBy = name, a.pack.otherLimits()
-		// no_progress closes edges in some runs: the result is a bound, but perhaps no run reaches it.
+		// no_progress ends some runs earlier, so the result is a bound that perhaps no run reaches.
 		t.Exact = t.Exact && a.pack.XPawl().NoProgress == nil
 		if b := a.pack.budget(); b != nil && b.MaxTotalVisits != nil {
 			t.limit(*b.MaxTotalVisits)
@@ -101,7 +99,7 @@ func (a *analysis) state(name string) *Termination {
 	return &own
 }
 
-// terminate analyses an entry without the run-wide budget.
+// terminate analyses an entry without the budget of the whole run.
 func (f *flow) terminate(entry int, residue [][]residualEdge, work int) *Termination {
 	t := &Termination{Cycle: []string{}, BoundedBy: []string{}}
 	within := f.reachable(entry)
@@ -127,7 +125,7 @@ func (t *Termination) bound(visits int64, by []string) {
 	t.Bounded, t.MaxVisits, t.BoundedBy = true, &visits, by
 }
 
-// limit applies max_total_visits.
+// limit applies max_total_visits, the budget of the whole run.
 func (t *Termination) limit(total int64) {
 	switch {
 	case !t.Bounded:
@@ -138,7 +136,7 @@ func (t *Termination) limit(total int64) {
 	}
 }
 
-// boundedBy names the guards of a flow that ends.
+// boundedBy returns the names of the guards that end the runs of a flow.
 func (f *flow) boundedBy(within []bool) []string {
 	if start, _ := findCycle(f.drawn(), within); start == none {
 		return []string{"acyclic"}
@@ -163,7 +161,7 @@ func (f *flow) boundedBy(within []bool) []string {
 	return by
 }
 
-// otherLimits names the limits of a run that the analysis does not count.
+// otherLimits returns the names of the limits of a run that are not part of the analysis.
 func (p *Pack) otherLimits() []string {
 	out := []string{"max_transitions"}
 	x, b := p.XPawl(), p.budget()

@@ -2,8 +2,8 @@ package pack
 
 import "encoding/json"
 
-// turnTokens returns the maximum consumption of one turn of an agent: an answer of its prompt's max_tokens,
-// and the same for the request. 0 = the prompt sets no bound, or it is a tool.
+// turnTokens returns the maximum consumption of one turn of an agent: an answer of max_tokens in its prompt, and the same for the
+// request. It returns 0 if the prompt sets no bound, or if the name is a tool.
 func (p *Pack) turnTokens(name string, agent bool) int64 {
 	if !agent {
 		return 0

@@ -20,19 +20,18 @@ type FieldError struct {
 
 func (e FieldError) Error() string { return e.Field + ": " + e.Message }
 
-// Declared is a variable of a run, merged from the declarations under one name in all prompts that the entry
-// can reach.
+// Declared is a variable of a run. It is merged from all declarations of the name in the prompts that the entry can reach.
 type Declared struct {
 	Name string
-	// Type is string, number, boolean, object or array; "" for a name that is used without a declaration.
-	// Other types are not checked.
+	// Type is string, number, boolean, object or array. It is "" for a name that is used without a declaration. Values of other types are
+	// not checked.
 	Type string
 	// Required is set if one of the declarations sets it.
 	Required bool
 	// Default is the first default in the order of the prompt keys; nil if none.
 	Default     json.RawMessage
 	Description string
-	// checks are the validations of all declarations; every one must hold.
+	// checks are the validations of all declarations. A value must fulfil every one of them.
 	checks []*Validation
 }
 
@@ -156,7 +155,7 @@ func readObject(field string, raw []byte) (*source.Node, *FieldError) {
 	return root, nil
 }
 
-// variableCheck collects the values and faults of one start.
+// variableCheck collects the values and faults of the variables of one start.
 type variableCheck struct {
 	given  *source.Node
 	values map[string]any
@@ -167,7 +166,7 @@ func (c *variableCheck) fault(name, format string, args ...any) {
 	c.faults = append(c.faults, FieldError{"variables." + source.Clip(name, 100), fmt.Sprintf(format, args...)})
 }
 
-// variable takes the given value or the default of one variable.
+// variable checks the given value of one variable. If there is none, it uses the default.
 func (c *variableCheck) variable(d *Declared) {
 	v := c.given.Get(d.Name)
 	if v == nil {
@@ -200,7 +199,7 @@ var kindNames = map[source.Kind]string{
 	source.Null: "null", source.String: "string", source.Number: "number", source.Bool: "boolean", source.Object: "object", source.Array: "array",
 }
 
-// checkType returns how a value misses its type; "" if it does not.
+// checkType returns why a value does not have the type, or "" if it has.
 func checkType(want string, v *source.Node) string {
 	kind, known := variableTypes[want]
 	if !known || kind == v.Kind {
@@ -209,7 +208,7 @@ func checkType(want string, v *source.Node) string {
 	return fmt.Sprintf("got %s, want %s", kindNames[v.Kind], want)
 }
 
-// check returns how a value of the right type misses a validation; "" if it does not.
+// check returns why a value of the right type does not fulfil a validation, or "" if it does.
 func (val *Validation) check(v *source.Node) string {
 	switch v.Kind {
 	case source.String:
@@ -263,7 +262,7 @@ func checkEnum(enum []json.RawMessage, v *source.Node) string {
 	}
 	allowed := make([]string, len(enum))
 	for i, e := range enum {
-		// The document was decoded from its canonical form, including its members.
+		// The document was decoded from its canonical form, so its members have this form, too.
 		if string(e) == string(form) {
 			return ""
 		}
@@ -272,7 +271,7 @@ func checkEnum(enum []json.RawMessage, v *source.Node) string {
 	return "not one of the allowed values: " + names(allowed)
 }
 
-// Enum returns the values that the first validation with a list allows; nil = none has one.
+// Enum returns the values that the first validation with a list of values allows. It returns nil if no validation has a list.
 func (d *Declared) Enum() []json.RawMessage {
 	for _, check := range d.checks {
 		if check.Enum != nil {

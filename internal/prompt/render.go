@@ -9,41 +9,40 @@ import (
 	"strings"
 )
 
-// MaxDepth is how deep fragments may nest.
+// MaxDepth bounds how deep fragments may be nested.
 const MaxDepth = 8
 
-// DefaultMaxBytes bounds a rendered template when Scope.MaxBytes is 0.
+// DefaultMaxBytes bounds a rendered template, in bytes, if Scope.MaxBytes is 0.
 const DefaultMaxBytes = 4 << 20
 
-// Errors of [Render]; they come wrapped with the fragment's name.
+// Errors of [Render]. They are wrapped with the name of the fragment.
 var (
-	// ErrNoFragment: a template names a fragment that the pack does not have.
+	// ErrNoFragment means that a template names a fragment that the pack does not have.
 	ErrNoFragment = errors.New("the fragment does not exist")
-	// ErrCycle: a fragment contains itself.
+	// ErrCycle means that a fragment contains itself.
 	ErrCycle = errors.New("the fragment contains itself")
-	// ErrDepth: fragments nest deeper than MaxDepth.
+	// ErrDepth means that fragments are nested deeper than MaxDepth.
 	ErrDepth = fmt.Errorf("fragments nest more than %d deep", MaxDepth)
-	// ErrTooLarge: the result would pass Scope.MaxBytes.
+	// ErrTooLarge means that the result would exceed Scope.MaxBytes.
 	ErrTooLarge = errors.New("the rendered text is too large")
 )
 
-// Scope has the values for placeholders.
+// Scope contains the values for placeholders.
 type Scope struct {
-	// Variables are JSON values: what encoding/json decodes to (json.Number and
-	// json.RawMessage included). A missing one is empty text.
+	// Variables are the values of variables, as encoding/json decodes them (json.Number and json.RawMessage included). A missing variable is
+	// rendered as an empty text.
 	Variables map[string]any
-	// Artifacts likewise: decoded JSON for JSON types, a string for the others.
-	// An unset artifact is empty text.
+	// Artifacts are the values of artifacts: decoded JSON for JSON types, and strings for other types. A missing artifact is rendered as an
+	// empty text.
 	Artifacts map[string]any
-	// Fragments are the pack's own templates. A missing one is an error.
+	// Fragments are templates of the pack, by name. A missing fragment is an error.
 	Fragments map[string]string
 	// MaxBytes bounds the result; 0 = DefaultMaxBytes.
 	MaxBytes int
 }
 
-// Render parses and renders a template. Strings are inserted unchanged, numbers and booleans as JSON, objects
-// and arrays as compact JSON, null and missing values as empty text. Errors: those above, for fragments and
-// size only.
+// Render parses and renders a template. Strings are inserted unchanged, numbers and booleans as JSON, objects and arrays as compact JSON,
+// null and missing values as empty text. Errors: the errors above, which are only about fragments and size.
 func Render(src string, scope Scope) (string, error) {
 	return Parse(src).Render(scope)
 }
@@ -64,11 +63,11 @@ type renderer struct {
 	scope Scope
 	out   strings.Builder
 	limit int
-	// open are the fragments being expanded, outermost first.
+	// open are the fragments that are being expanded, the outermost first.
 	open []string
-	// parsed are the fragments found so far: each is parsed once.
+	// parsed are the fragments that were parsed so far. Each is parsed only once.
 	parsed map[string]*Template
-	// steps bounds the work if fragments multiply without output.
+	// steps counts the work. It bounds the work of fragments that multiply without making output.
 	steps int
 }
 
@@ -101,7 +100,7 @@ func (r *renderer) ref(ref Ref) error {
 	}
 }
 
-// fragment expands a fragment in place.
+// fragment writes the expanded fragment of a placeholder.
 func (r *renderer) fragment(ref Ref) error {
 	src, ok := r.scope.Fragments[ref.Name]
 	if !ok || len(ref.Path) > 0 {
@@ -132,7 +131,7 @@ func (r *renderer) write(s string) error {
 	return nil
 }
 
-// lookupPath follows a path into a value; nil if there is no value.
+// lookupPath returns the value at a path inside a value. It returns nil if there is no value.
 func lookupPath(v any, path []Segment) any {
 	for _, seg := range path {
 		switch x := decoded(v).(type) {
@@ -153,7 +152,7 @@ func lookupPath(v any, path []Segment) any {
 	return v
 }
 
-// decoded decodes raw JSON; invalid JSON is treated as missing.
+// decoded decodes raw JSON. Invalid JSON counts as a missing value.
 func decoded(v any) any {
 	raw, ok := v.(json.RawMessage)
 	if !ok {
@@ -168,7 +167,7 @@ func decoded(v any) any {
 	return out
 }
 
-// Format renders one JSON value as a template does.
+// Format renders one JSON value in the way in which a template does.
 func Format(v any) string {
 	switch x := decoded(v).(type) {
 	case nil:

@@ -23,11 +23,11 @@ const (
 // Ref is one placeholder of a template.
 type Ref struct {
 	Namespace Namespace
-	// Name is the variable, artifact or fragment.
+	// Name is the name of the variable, artifact or fragment.
 	Name string
-	// Path leads from it to the value; empty for the whole.
+	// Path leads from the named value to the value of the placeholder. It is empty for the whole value.
 	Path []Segment
-	// Offset is the byte at which the placeholder begins, End the one after it.
+	// Offset is the offset of the first byte of the placeholder. End is the offset after its last byte.
 	Offset, End int
 }
 
@@ -43,8 +43,8 @@ type Template struct {
 	refs []Ref
 }
 
-// Parse finds the placeholders of a template. It cannot fail: all else is literal text. Linear in the length
-// of the source.
+// Parse finds the placeholders of a template. It cannot fail, because all other text is literal text. Its time is linear in the length of
+// the source.
 func Parse(src string) *Template {
 	t := &Template{src: src}
 	for i := 0; i < len(src); {
@@ -67,8 +67,7 @@ func Parse(src string) *Template {
 // Refs returns the placeholders in source order. The caller must not change them.
 func (t *Template) Refs() []Ref { return t.refs }
 
-// Literals returns the offsets of double braces that are not placeholders, for
-// a validator that wants to warn about them.
+// Literals returns the offsets of double braces that are not placeholders, so that a validator can warn about them.
 func (t *Template) Literals() []int {
 	var out []int
 	at := 0
@@ -79,7 +78,7 @@ func (t *Template) Literals() []int {
 	return literals(out, t.src, at)
 }
 
-// literals adds the offsets of "{{" in src from offset at on.
+// literals appends the offsets of "{{" in src, from the offset at on.
 func literals(out []int, src string, at int) []int {
 	for {
 		j := strings.Index(src[at:], "{{")
@@ -115,7 +114,7 @@ func parseRef(src string, i int) (Ref, bool) {
 	return ref, true
 }
 
-// maxPath bounds the parts of one path; more are literal text.
+// maxPath bounds the parts of one path. A placeholder with more parts is literal text.
 const maxPath = 64
 
 type parser struct {

@@ -7,23 +7,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Commit is a committed input as observers receive it. It is read-only: its parts are shared by all observers
-// and the engine.
+// Commit is a committed input in the form in which observers receive it. It is read-only, because the engine and all observers share its
+// parts.
 type Commit struct {
 	Key RunKey
-	// Batch is what was stored, Entry the same as it reads in the journal.
+	// Batch is the batch that was stored. Entry is the same data in the form of the journal.
 	Batch *machine.Batch
 	Entry machine.Entry
 	// Graph is the control flow of the run.
 	Graph *machine.Graph
-	// Holder is the worker whose lease the request was made under, Token the token that the request showed;
-	// nil and "" if it had none.
+	// Holder is the worker under whose lease the request was made; nil = none. Token is the token in the request; "" = none.
 	Holder LeaseHolder
 	Token  string
 }
 
-// Observer receives commits, each once, after its sync. The lists of [Hooks] define the order, and what the
-// observer blocks while it runs.
+// Observer receives each commit once, after its sync. [Hooks] defines the order of the observers, and what an observer blocks while it
+// runs.
 type Observer interface {
 	OnCommit(c *Commit)
 }
@@ -34,25 +33,24 @@ type ObserverFunc func(c *Commit)
 // OnCommit calls f.
 func (f ObserverFunc) OnCommit(c *Commit) { f(c) }
 
-// Hooks are the observers of commits, each list in its order. They are set before the first input
-// ([Engine.Attach]) and never after it.
+// Hooks are the observers of commits. Each list is called in its order. They must be set before the first input ([Engine.Attach]).
 type Hooks struct {
-	// OnCommitLocked are called in the run's own turn, after the sync and before the next input of the run is
-	// executed. They see the states of a run in order and block that run alone. They must not wait for a run.
+	// OnCommitLocked are called in the run's turn, after the sync and before the next input of the run is executed. They get the states of a
+	// run in order and block only this run. They must not wait for a run.
 	OnCommitLocked []Observer
-	// OnCommit are called after the turn was released and the new state can be read. They block only the
-	// caller of the input. Two commits of one run may reach them in either order.
+	// OnCommit are called after the run's turn was released and the new state can be read. They block only the caller of the input. They may
+	// get two commits of one run in either order.
 	OnCommit []Observer
-	// OnVolatileChange are called when a run has changed without a record: its turn was handed out.
+	// OnVolatileChange are called when a run has changed without a record: its turn was sent to an executor.
 	OnVolatileChange []func(key RunKey)
-	// Served report whether a worker serves a run of execution CALLER. While one does, the caller's turn
-	// tokens are not valid. They must not wait.
+	// Served report whether a worker serves a run of execution CALLER. While a worker serves the run, the tokens of callers are not valid.
+	// These functions must not wait.
 	Served []func(key RunKey) bool
-	// Background run while [Engine.Run] does; each ends when its ctx does.
+	// Background are functions that run as long as [Engine.Run]. Each must return when its ctx ends.
 	Background []func(ctx context.Context)
 }
 
-// Attach adds observers. The wiring calls it before the first input.
+// Attach adds observers. It must be called before the first input.
 func (e *Engine) Attach(h Hooks) {
 	e.hooks.OnCommitLocked = append(e.hooks.OnCommitLocked, h.OnCommitLocked...)
 	e.hooks.OnCommit = append(e.hooks.OnCommit, h.OnCommit...)
@@ -74,7 +72,7 @@ func (e *Engine) leased(key RunKey, s *machine.State) bool {
 	return s.Execution.Leased() || slices.ContainsFunc(e.hooks.Served, func(served func(RunKey) bool) bool { return served(key) })
 }
 
-// commitEvent returns the commit of this execution as the observers receive it.
+// commitEvent returns the commit of this execution in the form for observers.
 func (t *execution) commitEvent() *Commit {
 	t.notified = Commit{
 		Key: t.op.key, Batch: t.batch, Entry: t.entry, Graph: t.program.Graph, Holder: t.op.holder, Token: t.op.token,

@@ -1,7 +1,7 @@
-// Package secretfile reads files that rights hang on: bearer tokens, private keys, lists
-// of who may do what. It refuses those that others than their owner could have
-// written, or, where the content is secret, could have read.
+// Package secretfile reads files with secrets or rights: bearer tokens, private keys, lists of principals and their scopes. It refuses a
+// file that users other than its owner could have written. If the content is secret, it also refuses a file that other users could have
+// read.
 //
-// The edges and app call it; it imports nothing of ours. Invariant: what is judged is
-// the file that is read, through one descriptor, and no content enters an error.
+// Invariant: the permissions that are checked belong to the file that is read, because both use one descriptor. No error contains the
+// content of a file.
 package secretfile

@@ -8,27 +8,25 @@ import (
 	"os"
 )
 
-// maxBytes bounds a file.
+// maxBytes bounds the size of a file.
 const maxBytes = 4 << 20
 
-// The permissions with which a file is refused. Its group may read: that is how an
-// operator lets a service do so that does not own it.
+// The permissions with which a file is refused. The group of the file may read it, so that a service can read a file that it does not
+// own.
 const (
 	othersWrite fs.FileMode = 0o022
 	othersRead  fs.FileMode = 0o004
 )
 
-// Read reads a file whose content is secret: nobody but its owner may write it, and
-// nobody but its owner and its group may read it.
+// Read reads a file whose content is secret. Only the owner may have write permission, and only the owner and the group may have read
+// permission.
 func Read(path string) ([]byte, error) { return read(path, othersWrite|othersRead) }
 
-// ReadTrusted reads a file that everybody may see, but nobody but its owner may
-// write.
+// ReadTrusted reads a file whose content is not secret. Only the owner may have write permission.
 func ReadTrusted(path string) ([]byte, error) { return read(path, othersWrite) }
 
-// read judges the file that it has opened, not the name, which may be another's by
-// then. Only a regular file has permissions that mean anything: a pipe is private to
-// who opened it.
+// read checks the permissions of the opened file, not those of the name, because the name may by then belong to another file. The check
+// applies to regular files only: the permissions of a pipe mean nothing, and a pipe is private to the process that opened it.
 func read(path string, refused fs.FileMode) (content []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 )
 
-// KeyError says that a file holds no encryption key. It never tells what the file holds.
+// KeyError means that a file does not contain an encryption key. It never contains the content of the file.
 type KeyError struct {
-	// Path is the file, Detail what is wrong and what is wanted.
+	// Path is the path of the file. Detail says what is wrong and what is expected.
 	Path, Detail string
 }
 
@@ -36,8 +36,8 @@ func ReadKey(path string) ([]byte, error) {
 	return nil, &KeyError{Path: path, Detail: fmt.Sprintf("a key of %d bytes: want 16, 24 or 32", len(key))}
 }
 
-// ReadKeys reads keys of 32 bytes or more, one in each line, written as hex or base64. It leaves out
-// empty lines and lines that begin with #. Errors name the line and never what it holds; those of [Read].
+// ReadKeys reads keys of 32 bytes or more, one on each line, in hex or base64. It ignores empty lines and lines that begin with #. Errors
+// name the line and never contain its content. It also returns the errors of [Read].
 func ReadKeys(path string) (keys [][]byte, err error) {
 	text, err := Read(path)
 	if err != nil {
@@ -60,8 +60,8 @@ func ReadKeys(path string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// decodeKey takes what is hex for hex: as base64 it would be a key of another length that
-// nobody drew at random.
+// decodeKey decodes hex or base64. A text that is valid hex is decoded as hex. As base64 it would be a key of another length, which is
+// not what the operator made.
 func decodeKey(text []byte) ([]byte, bool) {
 	if key, err := hex.DecodeString(string(text)); err == nil {
 		return key, true

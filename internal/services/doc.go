@@ -1,6 +1,5 @@
-// Package services puts the runtime and the services on it together, in one way for the sidecar,
-// the bench and the tests.
+// Package services creates the runtime and the services on top of it, in the same way for the sidecar, the benchmark and the tests.
 //
-// It owns the order in which they are made, which of them observe commits, and the clock and the
-// random source that all of them use. Invariant: services meet only here.
+// It owns the order in which they are created, the choice which of them observe commits, and the clock and random source that all of them
+// use. Invariant: services are connected with each other only here.
 package services

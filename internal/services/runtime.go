@@ -25,37 +25,35 @@ import (
 type Config struct {
 	runtime.Config
 
-	// TailBytes limits the recent entries that are kept for watchers.
+	// TailBytes bounds the recent entries in memory for watches, in bytes.
 	TailBytes int64
-	// WatchBytes limits the entries that all watches together hold until their readers take
-	// them.
+	// WatchBytes bounds the entries that all watches together hold until their readers take them, in bytes.
 	WatchBytes int64
-	// Heartbeat is the longest silence of a watch.
+	// Heartbeat is the longest time between two pages of a watch.
 	Heartbeat time.Duration
 
-	// Archive proves, exports and imports runs; nil: these operations are refused.
+	// Archive verifies, exports and imports runs. If it is nil, these operations are refused.
 	Archive timetravel.Archive
-	// Blobs keeps values that are too large for journals; nil: there are none.
+	// Blobs stores values that are too large for journals. If it is nil, there are no blobs.
 	Blobs blob.Store
-	// MaxBlobBytes limits the size of one blob.
+	// MaxBlobBytes bounds the size of one blob, in bytes.
 	MaxBlobBytes int64
 	// BlobGrace is how long an unreferenced blob is kept.
 	BlobGrace time.Duration
 
-	// Subscriptions stores the subscriptions and their positions; nil: Store does.
+	// Subscriptions stores the subscriptions and their positions. If it is nil, Store stores them.
 	Subscriptions subscription.Store
-	// Deletions deletes runs; nil: Store does, if it can.
+	// Deletions deletes runs. If it is nil, Store deletes them, if it can.
 	Deletions retention.Store
-	// Retention is the operator's policy for deletion; the zero value keeps everything.
+	// Retention is the operator's policy for the deletion of runs. The zero value keeps all runs.
 	Retention retention.Policy
-	// Ends are the retention times of unused subscriptions; the zero value keeps all of them.
+	// Ends are the retention times of unused subscriptions. The zero value keeps all subscriptions.
 	Ends Ends
-	// NotifiesAgents reports whether agents get cancellations of delegations that are no longer needed.
+	// NotifiesAgents reports whether agents are notified when a delegation to them is no longer needed.
 	NotifiesAgents bool
 
-	// ScheduleStore stores the positions of schedules; nil: there are none. OnScheduleResult
-	// gets the outcomes of their instants. Starts returns the reason why no run may begin by a
-	// schedule now, or is nil.
+	// ScheduleStore stores the positions of schedules. If it is nil, there are no schedules. OnScheduleResult receives the outcome of each
+	// instant. Starts returns the reason why schedules may not start runs now, or nil.
 	ScheduleStore    schedule.Store
 	OnScheduleResult func(schedule.Result)
 	Starts           func() error
@@ -74,8 +72,7 @@ type Watches = streams.Service
 // Views is the service for queries about runs.
 type Views = query.Service
 
-// Runtime is the engine with the services around it. [New] sets its fields once; they belong to
-// the caller of New.
+// Runtime is the engine with the services around it. [New] sets its fields once. The caller of New owns them.
 type Runtime struct {
 	*runtime.Engine
 	*Watches
@@ -86,7 +83,7 @@ type Runtime struct {
 	// Quotas are the limits for all services.
 	Quotas *quota.Limits
 
-	// Admission limits the calls of models and tools.
+	// Admission limits the calls of models and tools by the operator's limits.
 	Admission     *ratelimit.Service
 	Blobs         *blob.Service
 	Delegations   *delegation.Service
@@ -94,12 +91,12 @@ type Runtime struct {
 	Retain        *retention.Service
 	TimeTravel    *timetravel.Service
 	Work          *dispatch.Dispatcher
-	// Schedules fires what the operator's file says.
+	// Schedules starts runs by the operator's schedules.
 	Schedules *schedule.Scheduler
 }
 
-// New builds the engine, then the services above it. It starts no goroutine. It reports all
-// faults of the configuration at once.
+// New creates the engine, then the services on top of it. It starts no goroutine. It returns one error with all faults of the
+// configuration.
 func New(cfg Config) (*Runtime, error) {
 	if cfg.Quotas == nil {
 		cfg.Quotas = quota.New(cfg.Namespaces.WithDefault())
@@ -152,20 +149,20 @@ func New(cfg Config) (*Runtime, error) {
 	return h, nil
 }
 
-// forget drops the cached data of a run that was deleted or erased.
+// forget removes the cached data of a run that was deleted or erased.
 func (h *Runtime) forget(key runtime.RunKey) {
 	h.Engine.Past().Forget(key)
 	h.Watches.Forget(key)
 }
 
-// Close drains the engine without a limit of time, then ends all watches.
+// Close drains the engine without a time limit, then ends all watches.
 func (h *Runtime) Close() error {
 	err := h.Engine.Close()
 	h.Watches.End()
 	return err
 }
 
-// deletionsOf returns the store that deletes runs; nil: runs are not deleted.
+// deletionsOf returns the store that deletes runs. It returns nil if runs are not deleted.
 func deletionsOf(cfg Config) retention.Store {
 	if cfg.Deletions != nil {
 		return cfg.Deletions
@@ -174,7 +171,7 @@ func deletionsOf(cfg Config) retention.Store {
 	return deletes
 }
 
-// subscriptionsOf returns the store of the subscriptions; nil: there is none.
+// subscriptionsOf returns the store of the subscriptions. It returns nil if there is none.
 func subscriptionsOf(cfg Config) subscription.Store {
 	if cfg.Subscriptions != nil {
 		return cfg.Subscriptions
@@ -188,6 +185,6 @@ func newWork(cfg Config, h *Runtime) (*dispatch.Dispatcher, error) {
 	conf.Engine, conf.Store, conf.Quotas = h.Engine, cfg.Store, cfg.Quotas
 	conf.Turns, conf.Past, conf.Packs = h.Turns(), h.Engine.Past(), h.Programs()
 	conf.Clock, conf.IDs, conf.Limits, conf.Allow = cfg.Clock, cfg.IDs, h.Admission, cfg.Allowlist()
-	conf.OnVolatileChange = func(key runtime.RunKey) { h.NotifyChanged(key) } // made after this room
+	conf.OnVolatileChange = func(key runtime.RunKey) { h.NotifyChanged(key) } // the dispatcher is created after these hooks
 	return dispatch.New(conf)
 }

@@ -10,46 +10,45 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// SystemClock is the machine's clock.
+// SystemClock is the clock of the machine.
 type SystemClock struct{}
 
-// born is the start of the process, by the monotonic clock.
+// born is the time at which the process started, with the monotonic clock.
 var born = time.Now()
 
 // Now returns the current time.
 func (SystemClock) Now() time.Time { return time.Now() }
 
-// Elapsed is the time since the process began.
+// Elapsed returns the time since the process started.
 func (SystemClock) Elapsed() time.Duration { return time.Since(born) }
 
-// After delivers once when d has passed.
+// After returns a channel that delivers one value when d has passed.
 func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// SystemIDs makes ULIDs that sort by time and tokens of 128 random bits. Safe
-// for concurrent use.
+// SystemIDs makes ULIDs, which sort by time, and tokens of 128 random bits. Safe for concurrent use.
 type SystemIDs struct {
 	mu      sync.Mutex
 	entropy io.Reader
 }
 
-// NewSystemIDs makes ids from the operating system's random source.
+// NewSystemIDs returns SystemIDs that use the random source of the operating system.
 func NewSystemIDs() *SystemIDs {
 	return &SystemIDs{entropy: ulid.Monotonic(rand.Reader, 0)}
 }
 
-// RunID returns a ULID; two of one millisecond sort in the order of the calls.
+// RunID returns a ULID. Two ULIDs of the same millisecond sort in the order of the calls.
 func (s *SystemIDs) RunID(at time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, err := ulid.New(ulid.Timestamp(at), s.entropy)
 	if err != nil {
-		// The random tail of this millisecond ran over; a fresh one does not.
+		// The random part for this millisecond has overflowed. A new random part has not.
 		id = ulid.MustNew(ulid.Timestamp(at), rand.Reader)
 	}
 	return id.String()
 }
 
-// Token returns 22 characters of base64url.
+// Token returns a random token of 22 characters in base64url.
 func (s *SystemIDs) Token() string {
 	var word [16]byte
 	_, _ = rand.Read(word[:])

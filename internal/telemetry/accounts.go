@@ -6,8 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// An entry of the operator's file is one account here, for all values of its label. So there are as many
-// series as entries.
+// The metrics of accounts have one series for each entry of the operator's file, for all values of its label together.
 var (
 	accountSettledDesc  = gauge("pawl_account_settled", "Usage settled in the current window of an account, by unit.", "account", "unit")
 	accountReservedDesc = gauge("pawl_account_reserved", "Usage reserved in an account by steps in flight, by unit.", "account", "unit")

@@ -2,23 +2,23 @@ package telemetry
 
 import "sync"
 
-// maxRefusals bounds the series of refused calls. Methods and reasons are constants of this program, and far
-// fewer pairs occur; pairs beyond the bound would be counted together.
+// maxRefusals bounds the series of refused calls. Methods and reasons are constants of this program, and far fewer pairs occur. Pairs
+// beyond the bound would be counted together.
 const maxRefusals = 1000
 
-// otherLabel is the label value for pairs beyond a bound.
+// otherLabel is the label value for all pairs beyond a bound.
 const otherLabel = "other"
 
 func (m *Metrics) countAnswers() {
 	m.refused = m.counters("pawl_calls_refused_total", "Calls that were refused, by method and reason.", "method", "reason")
 	m.ignored = m.counters("pawl_step_answers_ignored_total", "Answers to steps that changed nothing, by disposition: unknown_run, terminal, stale, duplicate.", "disposition")
-	// They are 0 before the first count, not absent, so that a rate over them starts correctly.
+	// The series exist with the value 0 before the first count, so that a rate over them starts correctly.
 	for _, disposition := range []string{"unknown_run", "terminal", "stale", "duplicate"} {
 		m.ignored.WithLabelValues(disposition)
 	}
 }
 
-// Refused counts a refused call; a nil Metrics does not count.
+// Refused counts a refused call. A nil Metrics counts nothing.
 func (m *Metrics) Refused(method, reason string) {
 	if m == nil {
 		return
@@ -29,15 +29,14 @@ func (m *Metrics) Refused(method, reason string) {
 	m.refused.WithLabelValues(method, reason).Inc()
 }
 
-// Ignored counts an answer to a step that had no effect; a nil Metrics does not count.
+// Ignored counts an answer to a step that had no effect. A nil Metrics counts nothing.
 func (m *Metrics) Ignored(disposition string) {
 	if m != nil {
 		m.ignored.WithLabelValues(disposition).Inc()
 	}
 }
 
-// pairs are the methods with reasons that have a series of their own. No LRU is used, because a series must
-// not disappear.
+// pairs are the pairs of method and reason that have their own series. It is not an LRU, because a series must not disappear.
 type pairs struct {
 	mu    sync.Mutex
 	known map[[2]string]struct{}

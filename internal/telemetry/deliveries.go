@@ -5,7 +5,7 @@ import "github.com/pawl-dev/pawl/internal/runtime/machine"
 func (m *Metrics) countDeliveries() {
 	m.deliveries = m.counters("pawl_deliveries_total", "Attempts to deliver an event to a receiver, by kind (webhook, push) and outcome: delivered, failed (retried), dead (retries exhausted).", "kind", "outcome")
 	m.faults = m.counters("pawl_delivery_faults_total", "Internal errors that delayed deliveries, by kind and by operation (at): read, store.", "kind", "at")
-	// They are 0 before the first count, not absent, so that a rate over them starts correctly.
+	// The series exist with the value 0 before the first count, so that a rate over them starts correctly.
 	for _, kind := range []machine.SubscriptionKind{machine.SubscriptionWebhook, machine.SubscriptionPush} {
 		for _, outcome := range []string{"delivered", "failed", "dead"} {
 			m.deliveries.WithLabelValues(receiver(kind), outcome)
@@ -16,14 +16,14 @@ func (m *Metrics) countDeliveries() {
 	}
 }
 
-// Delivery counts an attempt of a delivery; a nil Metrics does not count.
+// Delivery counts an attempt of a delivery. A nil Metrics counts nothing.
 func (m *Metrics) Delivery(kind machine.SubscriptionKind, outcome string) {
 	if m != nil {
 		m.deliveries.WithLabelValues(receiver(kind), outcome).Inc()
 	}
 }
 
-// DeliveryFault counts an error while a delivery was read or stored; a nil Metrics does not count.
+// DeliveryFault counts an error in reading or storing a delivery. A nil Metrics counts nothing.
 func (m *Metrics) DeliveryFault(kind machine.SubscriptionKind, at string) {
 	if m != nil {
 		m.faults.WithLabelValues(receiver(kind), at).Inc()

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// mostDenied bounds the pairs of pack and tool for which the log remembers a warning.
+// mostDenied bounds the pairs of pack and tool for which a warning is remembered.
 const mostDenied = 10_000
 
 func newWarned() *cache.LRU[[2]string, struct{}] { return cache.New[[2]string, struct{}](mostDenied) }
@@ -35,7 +35,7 @@ func (l *RunLog) denied(s *machine.State, body *machine.StepRejected) {
 	}
 }
 
-// remedyOf returns the setting that would allow the tool; "" = the tool policy did not deny it.
+// remedyOf returns the setting that would allow the tool. It returns "" if the tool policy did not deny the tool.
 func remedyOf(denial machine.Denial) string {
 	switch denial.Code {
 	case machine.ToolNotAllowed:

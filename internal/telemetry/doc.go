@@ -1,6 +1,6 @@
 // Package telemetry reports what a sidecar does: OpenTelemetry traces made from records, and metrics for
 // Prometheus.
 //
-// Keeps: the package observes each commit after it is stored and never delays one. No payload, artifact,
-// message or token enters a trace or a metric.
+// Guarantees: the package observes each commit after it is stored and never delays one. No payload, artifact, message or token enters a
+// trace or a metric.
 package telemetry

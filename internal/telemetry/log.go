@@ -17,7 +17,7 @@ const (
 	traceAttr = "trace_id"
 )
 
-// TraceOf returns the trace id of a run for log lines; "" = it has none.
+// TraceOf returns the trace id of a run for log lines. It returns "" if the run has no trace.
 func TraceOf(s *machine.State) string {
 	ctx, ok := trace.Of(s)
 	if !ok {
@@ -32,8 +32,7 @@ type logHandler struct {
 	traceOf func(ctx context.Context, run string) string
 }
 
-// WithTraces makes a handler that adds trace_id to each line with the attribute run_id. traceOf finds the trace
-// of a run; "" = none.
+// WithTraces returns a handler that adds trace_id to each line with the attribute run_id. traceOf returns the trace id of a run, or "".
 func WithTraces(next slog.Handler, traceOf func(ctx context.Context, run string) string) slog.Handler {
 	return logHandler{next, traceOf}
 }
@@ -67,11 +66,11 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 	return logHandler{h.Handler.WithGroup(name), h.traceOf}
 }
 
-// maxLines bounds the lines that wait to be written; lines beyond it are dropped.
+// maxLines bounds the lines that wait to be written. Further lines are dropped.
 const maxLines = 256
 
-// RunLog writes a line for each run that ends other than COMPLETED, and at debug level for all others; and
-// one for each tool that is denied to a pack. A slow log does not delay commits.
+// RunLog logs the end of each run: at level warn if the run was escalated, at level info if it failed or exhausted its budget, and at
+// level debug otherwise. It also logs each tool that is denied to a pack. A slow log does not delay commits.
 type RunLog struct {
 	log   *slog.Logger
 	lines chan func(context.Context)
@@ -80,7 +79,7 @@ type RunLog struct {
 	warned *cache.LRU[[2]string, struct{}]
 }
 
-// NewRunLog makes a log of runs.
+// NewRunLog returns a RunLog that writes to log.
 func NewRunLog(log *slog.Logger) *RunLog {
 	return &RunLog{log: log, lines: make(chan func(context.Context), maxLines), warned: newWarned()}
 }
@@ -98,7 +97,7 @@ func (l *RunLog) Observe(b *machine.Batch) {
 	l.later(func(ctx context.Context) { l.write(ctx, b.State) })
 }
 
-// later queues a line for Run; false = too many are queued.
+// later queues a line for Run. It returns false if too many lines are queued.
 func (l *RunLog) later(line func(context.Context)) bool {
 	select {
 	case l.lines <- line:
@@ -108,7 +107,7 @@ func (l *RunLog) later(line func(context.Context)) bool {
 	}
 }
 
-// ends reports whether the commit has the run's end. Usage of model calls may be committed after it.
+// ends reports whether the commit contains the end of the run. Usage of model calls may be committed after the end.
 func ends(b *machine.Batch) bool {
 	return slices.ContainsFunc(b.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == machine.RecEnded })
 }
@@ -123,7 +122,7 @@ func levelOf(s machine.Status) slog.Level {
 	return slog.LevelDebug
 }
 
-// Run writes the queued lines until ctx ends, and then the remaining ones.
+// Run writes the queued lines until ctx ends. Then it writes the remaining lines.
 func (l *RunLog) Run(ctx context.Context) {
 	for {
 		select {

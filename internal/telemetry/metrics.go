@@ -12,9 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Metrics counts commits and exports the counts to Prometheus. Its names are those of OpenTelemetry in the
-// form of Prometheus: units as suffix, base units only. No label contains a run, a principal or a text of a
-// caller.
+// Metrics counts commits and exports the counts to Prometheus. The names are OpenTelemetry's names in the form of Prometheus, with base
+// units as suffix. No label contains a run, a principal or a text from a caller.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -47,7 +46,7 @@ type Metrics struct {
 	runtimes *runtimes
 }
 
-// NewMetrics makes the metrics of a sidecar.
+// NewMetrics returns the metrics of a sidecar.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), finals: make(chan final, 1024), runtimes: &runtimes{}}
 	m.countRuns()
@@ -113,12 +112,12 @@ func (m *Metrics) timeCommits() {
 	m.group = m.histogram("pawl_commit_group_size", "Commits in one synced transaction.", prometheus.ExponentialBuckets(1, 2, 11))
 }
 
-// Handler serves the metrics.
+// Handler returns the HTTP handler that serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, MaxRequestsInFlight: 4})
 }
 
-// Observe counts a commit of a runtime with these graphs. It never waits.
+// Observe counts a commit. graphs returns the compiled packs of the runtime that made the commit. Observe never waits.
 func (m *Metrics) Observe(b *machine.Batch, graphs Graphs) {
 	if lost, ok := b.Input.Command.(machine.LoseTurn); ok && lost.LeaseExpired {
 		m.expiries.Inc()
@@ -156,7 +155,7 @@ func (m *Metrics) record(body machine.Body, of final) {
 		m.ended.WithLabelValues(r.Status.String(), reason).Inc()
 		select {
 		case m.finals <- of:
-		default: // The loop is behind: these budgets are not measured.
+		default: // the loop in Run is too slow, so these budgets are not measured
 		}
 	}
 }
@@ -171,7 +170,7 @@ func outcome(r *machine.StepResolved) string {
 	return "error"
 }
 
-// attempt returns the label value of an attempt; it bounds the number of values.
+// attempt returns the label value for the number of an attempt. It bounds the number of different values.
 func attempt(n int) string {
 	if n >= 4 {
 		return "4+"
@@ -191,7 +190,7 @@ func (m *Metrics) usage(u *machine.Usage) {
 	}
 }
 
-// Spans counts spans by result; a nil Metrics does not count.
+// Spans counts spans by result. A nil Metrics counts nothing.
 func (m *Metrics) Spans(n int, exported bool) {
 	if m == nil {
 		return

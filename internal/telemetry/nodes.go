@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Nodes counts the work of a node of a cluster. A nil Nodes does not count.
+// Nodes counts the work of a node of a cluster. A nil Nodes counts nothing.
 type Nodes struct {
 	parts     prometheus.Gauge
 	living    prometheus.Gauge
@@ -14,15 +14,15 @@ type Nodes struct {
 	ownerless *prometheus.CounterVec
 }
 
-// Ways in which a partition changes its owner.
+// The ways in which a node stops owning a partition.
 const (
-	// OutcomeHandover means that this node gave the partition away.
+	// OutcomeHandover means that this node handed the partition over.
 	OutcomeHandover = "handed_over"
 	// StoreLost means that another node took the partition, or that commits were no longer possible.
 	StoreLost = "lost"
 )
 
-// Nodes adds the metrics of a node of a cluster.
+// Nodes adds the metrics of a node of a cluster, and returns them.
 func (m *Metrics) Nodes() *Nodes {
 	if m == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 // metricInterval is how often metrics are sent.
 const metricInterval = 30 * time.Second
 
-// MetricExport sends the metrics, the same as Prometheus would read, to an OTLP collector.
+// MetricExport sends the metrics to an OTLP collector. They are the same metrics that Prometheus reads.
 type MetricExport struct{ provider *metric.MeterProvider }
 
 // ExportMetrics sends the metrics to a collector that takes OTLP over gRPC at the given URL, every 30 s and
@@ -39,7 +39,8 @@ func ExportMetrics(ctx context.Context, endpoint string, m *Metrics, log *slog.L
 // Stop sends the current metrics and ends the export.
 func (e *MetricExport) Stop(ctx context.Context) error { return e.provider.Shutdown(ctx) }
 
-// logged logs failures, once in a row, instead of OpenTelemetry's global error handler.
+// logged logs failures of an exporter. It logs only the first of consecutive failures. It is used instead of OpenTelemetry's global error
+// handler.
 type logged struct {
 	metric.Exporter
 	log  *slog.Logger

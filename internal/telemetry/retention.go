@@ -1,6 +1,6 @@
 package telemetry
 
-// countRetention makes the metrics of retention.
+// countRetention creates the metrics of retention.
 func (m *Metrics) countRetention() {
 	m.retained = m.counters("pawl_retention_runs_total", "Ended runs selected by retention rules, by outcome: deleted, would_delete (preview), needed (a parent run or an agent still needs it), unarchived (kept, the archive could not be written), failed (kept).", "outcome")
 	m.freed = m.counters("pawl_retention_bytes_total", "Bytes of runs selected by retention rules, by what: deleted (their rows), archived (their files).", "what")
@@ -16,7 +16,7 @@ func (m *Metrics) countRetention() {
 	}
 }
 
-// Retained counts a run that no rule keeps; a nil Metrics does not count.
+// Retained counts a run that no retention rule keeps, and the bytes that were deleted and archived. A nil Metrics counts nothing.
 func (m *Metrics) Retained(outcome string, deleted, archived int64) {
 	if m == nil {
 		return
@@ -26,7 +26,7 @@ func (m *Metrics) Retained(outcome string, deleted, archived int64) {
 	m.freed.WithLabelValues("archived").Add(float64(archived))
 }
 
-// Forgotten counts old entries that were dropped; a nil Metrics does not count.
+// Forgotten counts old entries that were dropped. A nil Metrics counts nothing.
 func (m *Metrics) Forgotten(what string, n int) {
 	if m != nil {
 		m.forgotten.WithLabelValues(what).Add(float64(n))

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// figure is one metric value of a runtime.
+// figure is the value of one metric of a runtime.
 type figure struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -16,10 +16,10 @@ type figure struct {
 	labels []string
 }
 
-// largest are the figures for which the maximum over all runtimes is reported; for all others it is the sum.
+// largest are the metrics that report the maximum over all runtimes. All other metrics report the sum.
 var largest = map[*prometheus.Desc]bool{
 	ageDesc: true, lagDesc: true, quotaDesc: true, accountLimitDesc: true,
-	// Partitions of a database are in the same tables.
+	// Partitions of a database share their tables.
 	sizeDesc: true,
 }
 
@@ -27,7 +27,7 @@ var largest = map[*prometheus.Desc]bool{
 type runtimes struct {
 	mu sync.Mutex
 	of []*gauges
-	// gone has the last counts of removed runtimes, because a counter must not decrease.
+	// gone holds the last counts of removed runtimes, because a counter must not decrease.
 	gone []figure
 }
 
@@ -64,7 +64,7 @@ func (h *runtimes) keep(g *gauges) {
 	}
 }
 
-// figures returns the figures of all runtimes, and the kept ones of removed runtimes.
+// figures returns the figures of all runtimes, and the counts of removed runtimes.
 func (h *runtimes) figures() []figure {
 	h.mu.Lock()
 	of, all := h.of, slices.Clone(h.gone)

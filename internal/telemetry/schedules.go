@@ -1,11 +1,11 @@
 package telemetry
 
-// countSchedules makes the metric of the operator's schedules.
+// countSchedules creates the metric of the operator's schedules.
 func (m *Metrics) countSchedules() {
 	m.instants = m.counters("pawl_schedule_instants_total", "Scheduled times, by schedule and outcome: fired, missed (not run), skipped (the previous run had not ended), failed (an attempt, retried).", "schedule", "outcome")
 }
 
-// Instants counts instants of a schedule; a nil Metrics does not count.
+// Instants counts instants of a schedule. A nil Metrics counts nothing.
 func (m *Metrics) Instants(schedule, outcome string, n int) {
 	if m != nil {
 		m.instants.WithLabelValues(schedule, outcome).Add(float64(n))

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// Source provides figures when the metrics are read.
+// Source returns figures of a runtime when the metrics are read.
 type Source interface {
 	// Namespaces returns the names of all namespaces with figures.
 	Namespaces() []string
@@ -34,31 +34,30 @@ type Source interface {
 	Limits() []ratelimit.Total
 }
 
-// Sizes returns the bytes of the store on disk.
+// Sizes returns the sizes of the store on disk, in bytes.
 type Sizes func() (lsm, log int64)
 
-// maxOutboxScan bounds the rows that are counted; a longer outbox is reported with this number.
+// maxOutboxScan bounds the rows that are counted. A longer outbox is reported with this number.
 const maxOutboxScan = 10_000
 
-// scrapeEvery is the age up to which the figures are returned again, so that frequent reads do not slow down
-// the runs.
+// scrapeEvery is the time for which figures that were read are returned again, so that frequent reads do not slow down the runs.
 const scrapeEvery = 5 * time.Second
 
-// Watch adds the figures that are read from the engine and the store of a runtime when Prometheus asks, until
-// unwatch is called. Figures of several runtimes are combined.
+// Watch adds the figures of a runtime, which are read from its engine and store when Prometheus reads the metrics. They are removed when
+// unwatch is called. The figures of several runtimes are combined.
 func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
 	g := &gauges{source: source, sizes: sizes}
 	m.runtimes.add(g)
 	return func() {
 		m.runtimes.remove(g)
-		// A reader in progress is finished before its sources are closed.
+		// Wait until a read in progress has finished, because the caller then closes the sources.
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.gone = true
 	}
 }
 
-// gauges reads the current figures of one runtime, as opposed to counters of events.
+// gauges reads the current figures of one runtime. Counters of events are not part of it.
 type gauges struct {
 	source Source
 	sizes  Sizes
@@ -92,7 +91,7 @@ var (
 	sizeDesc     = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
 )
 
-// read returns the current figures, at most scrapeEvery old; none of a closed runtime.
+// read returns the current figures, which are at most scrapeEvery old. For a closed runtime it returns none.
 func (g *gauges) read() []figure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,7 +117,7 @@ func (g *gauges) add(d *prometheus.Desc, value float64, labels ...string) {
 	g.last = append(g.last, figure{d, prometheus.GaugeValue, value, labels})
 }
 
-// runs reads the figures of runs. A figure that cannot be read is left out; the other functions do the same.
+// runs reads the figures of runs. If a figure cannot be read, it is left out; the same is true for the other functions.
 func (g *gauges) runs(ctx context.Context) {
 	total := make(map[machine.Status]int)
 	for _, ns := range g.source.Namespaces() {

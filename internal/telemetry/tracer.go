@@ -18,10 +18,9 @@ import (
 
 // Bounds of a [Tracer].
 const (
-	// maxPending bounds the records held for the exporter. Records beyond it are read from the journal.
+	// maxPending bounds the records in memory for the exporter. Further records are read from the journal.
 	maxPending = 1 << 16
-	// maxFolds bounds the runs with open spans in memory; the spans of other runs are built again from the
-	// journal.
+	// maxFolds bounds the runs whose open spans are in memory. The spans of other runs are built again from the journal.
 	maxFolds = 1 << 16
 	// maxUpload bounds the spans of one request to the collector.
 	maxUpload = 512
@@ -40,38 +39,36 @@ type Journal interface {
 // TracerConfig configures a [Tracer]. Journal and Endpoint are required.
 type TracerConfig struct {
 	Journal Journal
-	// Endpoint is the URL of a collector that takes OTLP over gRPC; http:// is not encrypted. Headers,
-	// certificates and other options come from the standard environment variables OTEL_EXPORTER_OTLP_*.
+	// Endpoint is the URL of a collector that accepts OTLP over gRPC. With http:// the connection is not encrypted. Headers, certificates
+	// and other options come from the standard environment variables OTEL_EXPORTER_OTLP_*.
 	Endpoint string
-	// Position is a file with the cursor up to which spans were exported, so that the next process exports
-	// the spans of one that crashed; "" = none.
+	// Position is a file with the cursor up to which spans were exported. After a crash the next process continues there. "" = no file.
 	Position string
-	// Log receives failures of the collector. Default: discarded.
+	// Log receives the failures of the collector. By default they are discarded.
 	Log *slog.Logger
-	// Interval is how often spans are sent. Default 1 s.
+	// Interval is the time between two exports. Default 1 s.
 	Interval time.Duration
-	// ShutdownTimeout bounds the export of what is left when Run ends. Default 5 s.
+	// ShutdownTimeout bounds the export of the remaining spans when Run ends. Default 5 s.
 	ShutdownTimeout time.Duration
-	// Counts counts the spans by result; nil = not counted.
+	// Counts counts the spans by result. If it is nil, they are not counted.
 	Counts *Metrics
 }
 
-// Tracer exports the spans of the runs in a sampled trace. It observes the commits in memory and reads the
-// journal for those that it missed, so it loses no span that it can still read.
+// Tracer exports the spans of runs whose trace is sampled. It receives commits in memory and reads the commits that it missed from the
+// journal, so it loses no span that the journal still contains.
 type Tracer struct {
 	cfg    TracerConfig
 	client otlptrace.Client
-	// begin is the cursor up to which an earlier process exported, end the journal's newest when this one
-	// began.
+	// begin is the cursor up to which an earlier process has exported. end is the newest cursor of the journal when this process began.
 	begin, end uint64
-	// ran reports whether [Tracer.Run] was called, which closes the client.
+	// ran reports whether [Tracer.Run] was called. Run closes the client.
 	ran bool
 
 	mu      sync.Mutex
 	pending map[runKey]*backlog
 	held    int
 
-	// The fields from here on are used only by the loop.
+	// Only the loop uses the fields below.
 	folds *cache.LRU[runKey, *trace.Fold]
 	spans []trace.Span
 	mark  uint64
@@ -83,14 +80,14 @@ type runKey struct {
 	run string
 }
 
-// backlog has the commits of a run since the last flush.
+// backlog contains the commits of a run since the last flush.
 type backlog struct {
 	records []machine.Record
-	// gap means that some records did not fit; they are in the journal.
+	// gap means that some records did not fit. They must be read from the journal.
 	gap bool
 }
 
-// NewTracer makes a tracer; no span is sent before [Tracer.Run].
+// NewTracer returns a tracer. It sends no span before [Tracer.Run] is called.
 func NewTracer(ctx context.Context, cfg TracerConfig) (*Tracer, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -142,7 +139,7 @@ func (t *Tracer) Observe(b *machine.Batch) {
 	t.held += len(b.Records)
 }
 
-// Run exports until ctx ends, then the remaining spans, for at most TracerConfig.ShutdownTimeout.
+// Run exports spans until ctx ends. Then it exports the remaining spans, for at most TracerConfig.ShutdownTimeout.
 func (t *Tracer) Run(ctx context.Context) error {
 	t.ran = true
 	t.report(t.resume(ctx))
@@ -162,7 +159,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	return errors.Join(t.client.Stop(last))
 }
 
-// Close closes a tracer that was never run; after [Tracer.Run] it has no effect.
+// Close closes a tracer for which Run was never called. After [Tracer.Run] it has no effect.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t.ran {
 		return nil
@@ -170,7 +167,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.client.Stop(ctx)
 }
 
-// resume exports what an earlier process committed and may not have exported.
+// resume exports the spans of commits that an earlier process may not have exported.
 func (t *Tracer) resume(ctx context.Context) error {
 	for after := t.begin; after < t.end; {
 		entries, scanned, err := t.cfg.Journal.Journal(ctx, 0, after, machine.Page{Records: 256, Bytes: 1 << 20})
@@ -208,15 +205,14 @@ func (t *Tracer) flush(ctx context.Context) {
 		}
 	}
 	t.upload(ctx)
-	// A commit is in the journal before it is observed. So everything up to the journal's end at the previous
-	// flush is now exported.
+	// A commit is in the journal before it is observed. So all entries up to the journal's end at the previous flush are exported now.
 	t.report(writePosition(t.cfg.Position, t.mark))
 	if tailErr == nil {
 		t.mark = tail
 	}
 }
 
-// follow adds records of a run; an empty list means that they are only in the journal.
+// follow adds records of a run. If the list is empty, the records are only in the journal.
 func (t *Tracer) follow(ctx context.Context, key runKey, records []machine.Record) {
 	fold, err := t.fold(ctx, key, records)
 	if err != nil || fold == nil {
@@ -240,7 +236,7 @@ func (t *Tracer) follow(ctx context.Context, key runKey, records []machine.Recor
 	}
 }
 
-// fold returns the run's fold. If it is not in memory, it is built up to the first of the records.
+// fold returns the Fold of a run. If it is not in memory, fold builds it from the journal, up to the first of the records.
 func (t *Tracer) fold(ctx context.Context, key runKey, records []machine.Record) (*trace.Fold, error) {
 	if fold, ok := t.folds.Get(key); ok {
 		return fold, nil
@@ -262,7 +258,7 @@ func (t *Tracer) fold(ctx context.Context, key runKey, records []machine.Record)
 	return fold, nil
 }
 
-// read adds the records after the fold's last one, up to last (0 = all), from the journal.
+// read adds the records from the journal that follow the last record of the Fold, up to last (0 = all).
 func (t *Tracer) read(ctx context.Context, key runKey, fold *trace.Fold, last uint64, tell bool) error {
 	for {
 		entries, err := t.cfg.Journal.Entries(ctx, key.ns, key.run, fold.Seq()+1, machine.Page{Records: 256, Bytes: 1 << 20})
@@ -303,7 +299,7 @@ func (t *Tracer) upload(ctx context.Context) {
 	t.spans = nil
 }
 
-// logExportState logs once that the collector is unavailable, and once that it is available again.
+// logExportState logs once that the collector is not available, and once that it is available again.
 func (t *Tracer) logExportState(err error) {
 	switch {
 	case err != nil && !t.down:

@@ -11,23 +11,21 @@ import (
 //go:embed all:dist
 var built embed.FS
 
-// Path is where the page is served; everything below it is the page's.
+// Path is the path at which the page is served. All paths below it belong to the page.
 const Path = "/ui"
 
-// policy lets the page run nothing but its own files and talk to nobody but the
-// sidecar that served it: whatever stands in an artifact, a prompt or a name is
-// text. Trusted types refuse to make markup of a string at all.
+// policy is the content security policy of the page. It lets the page run only its own files and connect only to the sidecar that served
+// it. So the text of an artifact, a prompt or a name is never executed. Trusted types also prevent that a string becomes markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Handler serves the page: its files by their names, and the document for every
-// other path, which the page reads itself. It takes no token: the files are the
-// same for everybody, and what they show they ask of the API.
+// Handler serves the page: its files by their names, and the document for every other path, which the page itself interprets. It needs no
+// token, because the files are the same for every caller. The page reads all data from the API.
 func Handler() http.Handler {
 	files, err := fs.Sub(built, "dist")
 	if err != nil {
-		panic(err) // the directory is part of the binary
+		panic(err) // the directory is part of the binary, so this cannot fail
 	}
 	page := &page{files: files}
 	mux := http.NewServeMux()
@@ -39,19 +37,19 @@ func Handler() http.Handler {
 
 type page struct{ files fs.FS }
 
-// document is never kept by a cache: it names the files of this build.
+// document serves the document of the page. Caches must not store it, because it names the files of this build.
 func (p *page) document(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	p.serve(w, r, "index.html")
 }
 
-// asset has the hash of its content in its name and may be kept for ever.
+// asset serves a file with the hash of its content in its name. Caches may store it for ever.
 func (p *page) asset(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	p.serve(w, r, "assets/"+r.PathValue("name"))
 }
 
-// kinds of the files of a build; the machine's own tables are not asked.
+// kinds are the media types of the files of a build. The tables of the machine are not used.
 var kinds = map[string]string{
 	"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8",
 	"css": "text/css; charset=utf-8", "svg": "image/svg+xml",

@@ -1,4 +1,3 @@
-// Command finish reads the generated OpenAPI document from standard input and writes
-// the finished one to standard output. `make generate` runs it; all that it does is in
-// internal/openapi.
+// Command finish reads the generated OpenAPI document from standard input and writes the completed document to standard output. `make
+// generate` runs it. The work is done in internal/openapi.
 package main

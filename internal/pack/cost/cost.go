@@ -8,17 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// The cost of checking a tool's parameters. A small schema can need much work: 24 definitions that each refer
-// twice to the one before are 2^24 checks of one value. One application of a schema to a value takes about a
-// microsecond.
+// The cost of checking a tool's parameters. A small schema can need much work: 24 definitions, each of which refers twice to the previous
+// one, need 2^24 checks of one value. One application of a schema to a value takes about a microsecond.
 const (
-	// maxApplied bounds the schemas that a pack may apply to the same value.
+	// maxApplied bounds how many schemas a pack may apply to the same value.
 	maxApplied = 4096
 	// MaxApplications bounds the work of one check of one payload, about a quarter of a second. The work is
 	// counted and not timed, so that the result does not depend on the load of the machine.
 	MaxApplications = 250_000
-	// constantsPerApplication is the number of enum values, or of required names, that count as one more
-	// schema.
+	// constantsPerApplication is the number of enum values, or of required names, that count as one application of a schema.
 	constantsPerApplication = 16
 )
 
@@ -26,13 +24,13 @@ const (
 // a finite number.
 type schemaCost map[*jsonschema.Schema]int
 
-// applying marks a schema while its cost is being counted.
+// applying marks a schema whose cost is being counted.
 const applying = -1
 
-// Check refuses a schema if a check of a payload against it could take unbounded time.
+// Check refuses a schema if a check of a payload against it could take time without a bound.
 func Check(s *jsonschema.Schema) error { return schemaCost{}.check(s) }
 
-// check walks everything that a schema can apply, and refuses schemas without a bound.
+// check visits all schemas that a schema can apply, and refuses schemas without a bound.
 func (c schemaCost) check(s *jsonschema.Schema) error {
 	if s == nil {
 		return nil
@@ -51,7 +49,7 @@ func (c schemaCost) check(s *jsonschema.Schema) error {
 	return nil
 }
 
-// applied counts a schema and those that it applies to the same value.
+// applied returns the number of schemas that are applied to one value, the schema itself included.
 func (c schemaCost) applied(s *jsonschema.Schema) (int, error) {
 	switch n := c[s]; {
 	case n == applying:
@@ -87,7 +85,7 @@ func location(s *jsonschema.Schema) string {
 	return fmt.Sprintf("%q", source.Clip(s.Location, 80))
 }
 
-// weight returns the work of a schema's own keywords.
+// weight returns the work of a schema's own keywords, in applications.
 func weight(s *jsonschema.Schema) int {
 	n := len(s.Required) + len(s.DependentRequired)
 	if s.Enum != nil {
@@ -116,7 +114,7 @@ func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// innerValue returns the schemas that a schema applies to values inside its own.
+// innerValue returns the schemas that a schema applies to members and items of its value.
 func innerValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := append(everyMember(s), present(s.PropertyNames)...)
 	for _, sub := range s.Properties {
@@ -146,7 +144,7 @@ func placedItems(s *jsonschema.Schema) []*jsonschema.Schema {
 	return s.PrefixItems
 }
 
-// present returns the keywords that are schemas: keywords may be absent, or booleans.
+// present returns the keywords that are schemas. Keywords may also be absent or booleans.
 func present(keywords ...any) []*jsonschema.Schema {
 	out := make([]*jsonschema.Schema, 0, len(keywords)+4)
 	for _, k := range keywords {
@@ -160,8 +158,8 @@ func present(keywords ...any) []*jsonschema.Schema {
 // applications counts the work of one check, up to a limit.
 type applications struct{ n, limit int }
 
-// count adds the schemas applied to a value and inside it. It never counts less than the library does:
-// alternatives are counted completely. It reports whether the limit is kept.
+// count adds the applications of a schema to a value and to the values inside it. It never counts less than the library does, because it
+// counts all alternatives. It returns false if the limit is exceeded.
 func (a *applications) count(s *jsonschema.Schema, value any) bool {
 	if a.n += weight(s); a.n > a.limit {
 		return false
@@ -182,7 +180,7 @@ func (a *applications) count(s *jsonschema.Schema, value any) bool {
 	return true
 }
 
-// add counts other work, and reports whether the limit is kept.
+// add counts other work. It returns false if the limit is exceeded.
 func (a *applications) add(n int) bool {
 	a.n += n
 	return a.n <= a.limit

@@ -8,12 +8,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The cost of a pack's regular expressions. RE2 takes time in proportion to its program and the text, and
-// both may be large: the 17 characters (?:.*a){999}b are a program of 3 000 instructions, which needs half a
-// minute for a text of 256 KiB.
+// The cost of a pack's regular expressions. RE2 takes time in proportion to its program and the text, and both may be large. For example,
+// the 17 characters (?:.*a){999}b become a program of 3 000 instructions, which needs half a minute for a text of 256 KiB.
 const (
-	// maxProgram bounds the instructions of one pattern, maxPrograms those of all patterns
-	// in the tools of a pack: a compiled instruction takes about 50 bytes.
+	// maxProgram bounds the instructions of one pattern. maxPrograms bounds the instructions of all patterns in the tools of a pack, because
+	// a compiled instruction takes about 50 bytes.
 	maxProgram, maxPrograms = 10_000, 250_000
 	// stepsPerApplication is the number of steps of a program, one instruction at one byte, that count as one
 	// application of a schema.
@@ -23,11 +22,11 @@ const (
 // Pattern is a compiled regular expression with its cost.
 type Pattern struct {
 	*regexp.Regexp
-	// program is the number of its instructions, or slightly more.
+	// program is the number of instructions of the pattern, or slightly more.
 	program int
 }
 
-// Compile compiles RE2 syntax. It refuses a program that is too large before it is made.
+// Compile compiles RE2 syntax. It refuses a program that is too large before it compiles it.
 func Compile(text string) (*Pattern, error) {
 	program, err := count(text)
 	if err != nil {
@@ -49,7 +48,7 @@ func count(text string) (int, error) {
 	return program, nil
 }
 
-// compile makes the program of a pattern that was counted.
+// compile compiles a pattern whose instructions were counted.
 func compile(text string, program int) (*Pattern, error) {
 	compiled, err := regexp.Compile(text)
 	if err != nil {
@@ -60,20 +59,20 @@ func compile(text string, program int) (*Pattern, error) {
 
 // Patterns compiles the patterns of all tools of one pack, in the form that the JSON Schema library requires.
 type Patterns struct {
-	// known has each text once: the library asks twice, and packs repeat patterns.
+	// known holds the compiled pattern for each text, because the library compiles each pattern twice, and packs repeat patterns.
 	known map[string]*Pattern
-	// left is the number of instructions that the pack may still have.
+	// left is the number of instructions that the patterns of the pack may still have.
 	left int
 }
 
-// errPrograms refuses patterns beyond the limit of a pack.
+// errPrograms is the error for patterns beyond the limit of a pack.
 var errPrograms = fmt.Errorf("the patterns of the pack's tools are programs of more than %d instructions; repeat less", maxPrograms)
 
-// NewPatterns makes the compiler of the patterns of one pack.
+// NewPatterns returns a compiler for the patterns of one pack.
 func NewPatterns() *Patterns { return &Patterns{known: map[string]*Pattern{}, left: maxPrograms} }
 
-// Compile is the regular expression engine for the library. After the first pattern beyond the limit, no more
-// are compiled: a pack may have 40 000 of them.
+// Compile is the regular expression engine for the library. After the first pattern beyond the limit it compiles no more patterns,
+// because a pack may have 40 000 of them.
 func (p *Patterns) Compile(text string) (jsonschema.Regexp, error) {
 	if known := p.known[text]; known != nil {
 		return known, nil
@@ -96,8 +95,8 @@ func (p *Patterns) Compile(text string) (jsonschema.Regexp, error) {
 	return compiled, nil
 }
 
-// programOf counts the instructions of a syntax tree in the way its compiler makes them: each repetition is
-// expanded. It stops counting beyond the limit.
+// programOf counts the instructions that the compiler makes for a syntax tree. The compiler expands each repetition. programOf stops
+// counting beyond the limit.
 func programOf(re *syntax.Regexp) int {
 	n := 1
 	switch re.Op {
@@ -120,7 +119,7 @@ func programOf(re *syntax.Regexp) int {
 	return n
 }
 
-// repeated counts a repetition; each optional copy is one more choice.
+// repeated counts the instructions of a repetition. Each optional copy needs one more instruction.
 func repeated(re *syntax.Regexp) int {
 	one := programOf(re.Sub[0])
 	if re.Max < 0 {

@@ -1,5 +1,6 @@
-// Package feature is the table of how each field of the format is treated.
+// Package feature contains the table of how this product treats each field of the format.
 //
-// Owns: the table, and its form in docs/reference/semantics.md. Keeps: every field of the schema has a row,
-// and every row has a test.
+// Owns: the table, and its form in docs/reference/semantics.md.
+//
+// Guarantees: every field of the schema has a row, and every row has a test.
 package feature

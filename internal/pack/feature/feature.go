@@ -5,38 +5,38 @@ import (
 	"strings"
 )
 
-// Treatment is what becomes of a feature of the format.
+// Treatment says how this product treats a feature of the format.
 type Treatment string
 
 const (
-	// Done: this product acts on it.
+	// Done means that this product implements the feature.
 	Done Treatment = "done"
-	// Handed: given to whatever executes turns, in the turn or its settings; nothing here acts on it.
+	// Handed means that the feature is passed to the program that executes turns, in the turn or its settings. This product itself does not
+	// use it.
 	Handed Treatment = "handed to executors"
-	// Kept: stored with the pack, and shown where people look at it; there is nothing to act on.
+	// Kept means that the feature is stored with the pack and shown to people. It has no effect on runs.
 	Kept Treatment = "kept"
-	// NotDone: stored with the pack, and a warning says that it has no effect here.
+	// NotDone means that the feature is stored with the pack, and that a warning says that it has no effect here.
 	NotDone Treatment = "kept, not done"
-	// Refused: a pack that uses it is not registered.
+	// Refused means that a pack with the feature is not registered.
 	Refused Treatment = "refused"
 )
 
 // Row is one row of the table of what is supported.
 type Row struct {
-	// Path of the fields in the document: "*" stands for any key, "[]" for any
-	// element. A path covers everything below it that has no row of its own.
+	// Path is the path of the field in the document. "*" means any key, and "[]" any element. A path covers all fields below it that have no
+	// own row.
 	Path string
-	// When restricts the row to some values of the field; empty = all.
+	// When restricts the row to some values of the field; empty = all values.
 	When      string
 	Treatment Treatment
-	// Code is the diagnostic that names it: the warning of what is not done, the error of what is refused.
+	// Code is the code of the diagnostic: a warning for NotDone, an error for Refused.
 	Code string
-	// Note says how, or what to do instead.
+	// Note says how the feature is implemented, or what to use instead.
 	Note string
 }
 
-// rows is the table; a test walks the schema and finds every field in it,
-// and every row has a test of what it says.
+// rows is the table. One test checks that every field of the schema is in it. Every row has a test of what it says.
 var rows = []Row{
 	{"$schema", "", Kept, "", "not followed; `--strict` names the schema"},
 	{"id", "", Done, "", "with `version` it names one digest for ever"},
@@ -132,10 +132,10 @@ var rows = []Row{
 	{"compositions", "that no reachable state uses", NotDone, "PP0010-4", "checked and kept"},
 }
 
-// Rows lists what becomes of every field of the format.
+// Rows returns how every field of the format is treated.
 func Rows() []Row { return slices.Clone(rows) }
 
-// Find returns the rows of a path: its own, and without any those of the closest path above it.
+// Find returns the rows of a path. If the path has no rows, it returns the rows of the nearest path above it.
 func Find(path string) []Row {
 	var best []Row
 	depth := -1

@@ -2,7 +2,7 @@ package source
 
 import "fmt"
 
-// Codes of faults, which are rules of the product; package pack has their texts.
+// Codes of faults. The codes are part of the product's rules; package pack has the texts of these rules.
 const (
 	CodeSize      = "PPPAWL-1"
 	CodeUTF8      = "PPPAWL-2"
@@ -19,11 +19,11 @@ const (
 
 // Fault is the reason why a document cannot be read, with its position.
 type Fault struct {
-	// Code is one of the codes above; stable.
+	// Code is one of the codes above. It never changes.
 	Code string
-	// Line and Col are 1-based; Col counts characters.
+	// Line and Col count from 1. Col counts characters.
 	Line, Col int
-	// Msg says what is wrong, Hint how to repair it; a hint may be empty.
+	// Msg describes the fault. Hint says how to correct it and may be empty.
 	Msg, Hint string
 }
 

@@ -10,18 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// jsonReader reads JSON into nodes with positions. Depth, size and node count
-// were bounded by the scanner, so recursion is safe.
+// jsonReader reads JSON into nodes with positions. The scanner has bounded depth, size and node count before, so recursion is safe.
 type jsonReader struct {
 	src []byte
 	dec *json.Decoder
-	// off, line and col follow the decoder; they only move forward.
+	// off, line and col are the position of the decoder. They only move forward.
 	off       int
 	line, col int
 	twice     func(Twice)
 }
 
-// ParseJSON reads one document that is within the limits.
+// ParseJSON parses one document that is within the limits.
 func ParseJSON(src []byte, twice func(Twice)) (*Node, *Fault) {
 	r := &jsonReader{src: src, dec: json.NewDecoder(bytes.NewReader(src)), line: 1, col: 1, twice: twice}
 	r.dec.UseNumber()
@@ -50,7 +49,7 @@ func (r *jsonReader) next() (json.Token, *Fault) {
 	return tok, nil
 }
 
-// value reads a value; path are the reference tokens that lead to it.
+// value reads a value. path contains the reference tokens that lead to the value.
 func (r *jsonReader) value(path []string) (*Node, *Fault) {
 	tok, f := r.next()
 	if f != nil {
@@ -122,8 +121,7 @@ func (r *jsonReader) object(n *Node, path []string) *Fault {
 	return f
 }
 
-// surrogates refuses \u escapes that name half a character: they have no UTF-8
-// form, hence no canonical one.
+// surrogates refuses \u escapes that are half of a character. Such a half has no UTF-8 form and so no canonical form.
 func (r *jsonReader) surrogates() *Fault {
 	raw := r.src[r.off:min(int(r.dec.InputOffset()), len(r.src))]
 	for i := 0; i < len(raw); i++ {
@@ -169,8 +167,8 @@ func hex4(b []byte) int {
 	return v
 }
 
-// syntax converts an error of the decoder. Its offsets are exact only for a
-// whole document, which is therefore scanned once more.
+// syntax converts an error of the decoder to a fault. The offsets of errors are exact only for a whole document, so syntax scans the
+// document once more.
 func (r *jsonReader) syntax(err error) *Fault {
 	off, msg := r.off, err.Error()
 	var whole json.RawMessage

@@ -7,13 +7,11 @@ import "fmt"
 type Limits struct {
 	// Bytes is the size of the document. Default 1 MiB.
 	Bytes int
-	// Depth is how deep objects and arrays nest, including the root. Default 64.
+	// Depth bounds how deep objects and arrays are nested, including the root. Default 64.
 	Depth int
-	// Scalar is the length of one string, number or key as written, in bytes.
-	// Default 256 KiB.
+	// Scalar bounds the length of one string, number or key in the source, in bytes. Default 256 KiB.
 	Scalar int
-	// Nodes counts values (objects, arrays and scalars), YAML aliases expanded.
-	// Default 100 000.
+	// Nodes bounds the number of values (objects, arrays and scalars), with YAML aliases expanded. Default 100 000.
 	Nodes int
 }
 
@@ -22,7 +20,7 @@ func DefaultLimits() Limits {
 	return Limits{Bytes: 1 << 20, Depth: 64, Scalar: 256 << 10, Nodes: 100_000}
 }
 
-// WithDefaults replaces zero fields and refuses negative ones.
+// WithDefaults replaces zero fields by their defaults. It returns an error for negative fields.
 func (l Limits) WithDefaults() (Limits, error) {
 	def := DefaultLimits()
 	for _, f := range []struct {

@@ -22,11 +22,11 @@ const (
 // all later code works on it.
 type Node struct {
 	Kind Kind
-	// Flag, Num and Text are the value of a scalar, by its kind.
+	// Flag, Num and Text contain the value of a scalar. The kind selects the field.
 	Flag bool
 	Num  float64
 	Text string
-	// Line and Col are 1-based; Col counts characters.
+	// Line and Col count from 1. Col counts characters.
 	Line, Col int
 	Items     []*Node
 	Members   []Member
@@ -39,7 +39,7 @@ type Member struct {
 	Value     *Node
 }
 
-// Get returns the first member of that name; nil if there is none.
+// Get returns the first member with the name. It returns nil if there is none.
 func (n *Node) Get(name string) *Node {
 	if n == nil {
 		return nil
@@ -78,8 +78,9 @@ func (n *Node) Plain() any {
 	}
 }
 
-// Position finds the position of the value at pointer, or of the deepest existing ancestor. The position of
-// objects and arrays is that of their member name; if key is set, that holds for all values.
+// Position returns the position of the value at pointer. If the value does not exist, it returns the position of its nearest existing
+// ancestor. For an object or array this is the position of its member name. If key is set, it is the position of the member name for all
+// values.
 func (n *Node) Position(pointer string, key bool) (line, col int) {
 	if n == nil {
 		return 0, 0
@@ -98,7 +99,7 @@ func (n *Node) Position(pointer string, key bool) (line, col int) {
 	return line, col
 }
 
-// Child returns the member or item of that name and the position of its name.
+// Child returns the member or item with the name, and the position of the name.
 func (n *Node) Child(tok string) (*Node, int, int) {
 	if n.Kind == Array {
 		i, err := strconv.Atoi(tok)

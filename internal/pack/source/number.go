@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxInteger is the bound up to which a double, and therefore RFC 8785, represents all integers exactly.
+// maxInteger is the largest number up to which a double, and therefore RFC 8785, represents all integers exactly.
 const maxInteger = 1 << 53
 
 var (
@@ -18,9 +18,8 @@ var (
 	errDouble  = errors.New("the number does not fit a 64-bit floating point number")
 )
 
-// parseNumber converts a decimal literal. Errors are integers beyond ±2^53 in any notation, numbers beyond
-// the range of a double, and numbers with more digits than a double has, because the canonical form would
-// contain a different number.
+// parseNumber converts a decimal literal. It returns an error for integers beyond ±2^53 in any notation, for numbers beyond the range of
+// a double, and for numbers with more digits than a double has. The canonical form would contain a different number for these.
 func parseNumber(lit string) (float64, error) {
 	v, err := strconv.ParseFloat(lit, 64)
 	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -33,8 +32,7 @@ func parseNumber(lit string) (float64, error) {
 		}
 		return float64(n), nil
 	}
-	// At 2^53 and above every double is an integer; it is no longer known whether the literal was that
-	// integer or a neighbour.
+	// At 2^53 and above every double is an integer. The literal may have been this integer or a neighbour.
 	if math.Abs(v) >= maxInteger {
 		return 0, errInteger
 	}

@@ -14,7 +14,7 @@ type scanner struct {
 	nodes  int
 }
 
-// scanBytes checks what does not depend on the format.
+// scanBytes checks what is the same for all formats.
 func scanBytes(src []byte, limits Limits) *Fault {
 	if len(src) > limits.Bytes {
 		return &Fault{Code: CodeSize, Line: 1, Col: 1,
@@ -65,7 +65,7 @@ func (s *scanner) tooLong(off, n int) *Fault {
 		Hint: "Split the text, or keep it outside of the pack."}
 }
 
-// count adds the value that was seen at off.
+// count counts the value at off.
 func (s *scanner) count(off int) *Fault {
 	s.nodes++
 	if s.nodes <= s.limits.Nodes {

@@ -2,10 +2,9 @@ package source
 
 import "bytes"
 
-// yamlScanner checks the limits of a YAML document without building a tree: block structure by columns, flow
-// structure by brackets; it skips quoted, block and plain scalars. It counts low rather than high, so that a
-// document within the limits is never refused. The tree is measured exactly after parsing, and the parser
-// reports documents that are not YAML.
+// yamlScanner checks the limits of a YAML document without building a tree. It follows block structure by columns and flow structure by
+// brackets, and skips quoted, block and plain scalars. It never counts too much, so a document within the limits is never refused. After
+// parsing, the tree is measured exactly. The parser reports documents that are not YAML.
 type yamlScanner struct {
 	scanner
 	// cols are the columns of the open block collections, outermost first.
@@ -14,7 +13,7 @@ type yamlScanner struct {
 	i    int
 }
 
-// scanYAML runs the pass over the whole document.
+// scanYAML scans the whole document.
 func (s *yamlScanner) scanYAML() *Fault {
 	for s.i < len(s.src) {
 		if f := s.line(); f != nil {
@@ -65,7 +64,7 @@ func (s *yamlScanner) structure(lineStart int) *Fault {
 	return s.content(lineStart, s.i-lineStart)
 }
 
-// indicator reports whether a "-" or "?" that opens a block entry is here.
+// indicator reports whether the scanner is at a "-" or "?" that opens a block entry.
 func (s *yamlScanner) indicator() bool {
 	if s.i >= len(s.src) || s.src[s.i] != '-' && s.src[s.i] != '?' {
 		return false
@@ -73,8 +72,8 @@ func (s *yamlScanner) indicator() bool {
 	return s.i+1 >= len(s.src) || isBlank(s.src[s.i+1])
 }
 
-// content reads what follows the indicators of a line: "key: value", or a value.
-// col is the column of the content, -1 after a document marker.
+// content reads the rest of a line after its indicators: "key: value", or a value. col is the column of the content; it is -1 after a
+// document marker.
 func (s *yamlScanner) content(lineStart, col int) *Fault {
 	for {
 		s.properties()
@@ -105,8 +104,7 @@ func (s *yamlScanner) content(lineStart, col int) *Fault {
 	}
 }
 
-// value skips one scalar or flow collection. A plain scalar is skipped on its
-// first line only; plain reports that.
+// value skips one scalar or flow collection. It skips only the first line of a plain scalar and then returns plain = true.
 func (s *yamlScanner) value() (plain bool, f *Fault) {
 	switch s.src[s.i] {
 	case '"', '\'':
@@ -120,7 +118,7 @@ func (s *yamlScanner) value() (plain bool, f *Fault) {
 	}
 }
 
-// isKey reports whether the value just skipped was a key.
+// isKey reports whether the value that was just skipped is a key.
 func (s *yamlScanner) isKey() bool {
 	j := s.i
 	for j < len(s.src) && (s.src[j] == ' ' || s.src[j] == '\t') {
@@ -133,7 +131,7 @@ func (s *yamlScanner) isKey() bool {
 	return false
 }
 
-// open records a block collection at a column, if it is not open there already.
+// open records a block collection at a column. It does nothing if the collection is already open there.
 func (s *yamlScanner) open(col, off int) *Fault {
 	if n := len(s.cols); n > 0 && s.cols[n-1] >= col {
 		return nil
@@ -152,7 +150,7 @@ func (s *yamlScanner) close(col int) {
 	}
 }
 
-// parent returns the column of the innermost open collection, -1 at the top.
+// parent returns the column of the innermost open collection. It returns -1 at the top.
 func (s *yamlScanner) parent() int {
 	if len(s.cols) == 0 {
 		return -1
@@ -177,7 +175,7 @@ func (s *yamlScanner) peek(n int) byte {
 	return 0
 }
 
-// atMarker reports whether a "---" or "..." line starts here.
+// atMarker reports whether a line with "---" or "..." begins here.
 func (s *yamlScanner) atMarker() bool {
 	rest := s.src[s.i:]
 	return (bytes.HasPrefix(rest, []byte("---")) || bytes.HasPrefix(rest, []byte("..."))) &&

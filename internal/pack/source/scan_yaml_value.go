@@ -34,8 +34,7 @@ func (s *yamlScanner) plain() *Fault {
 	return s.tooLong(begin, s.i-begin)
 }
 
-// continuation skips the further lines of a plain scalar: those indented more
-// than its parent.
+// continuation skips the further lines of a plain scalar. These are the lines that are indented more than the parent of the scalar.
 func (s *yamlScanner) continuation() {
 	s.skipLine()
 	for s.i < len(s.src) {
@@ -51,7 +50,7 @@ func (s *yamlScanner) continuation() {
 	}
 }
 
-// block skips a literal or folded scalar: the lines indented more than its parent.
+// block skips a literal or folded scalar. It consists of the lines that are indented more than the parent of the scalar.
 func (s *yamlScanner) block() *Fault {
 	begin, parent := s.i, s.parent()
 	s.skipLine()
@@ -69,7 +68,7 @@ func (s *yamlScanner) block() *Fault {
 	return s.tooLong(begin, s.i-begin)
 }
 
-// flowCollection skips a bracketed collection to its closing bracket, over lines.
+// flowCollection skips a bracketed collection, which may span lines, to its closing bracket.
 func (s *yamlScanner) flowCollection() *Fault {
 	base := s.flow
 	for s.i < len(s.src) {

@@ -6,9 +6,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Twice is a name that one object has more than once. The first counts.
+// Twice is a name that one object has more than once. The first member with the name is used.
 type Twice struct {
-	// Path are the reference tokens that lead to it; valid during the call only.
+	// Path contains the reference tokens that lead to the name. It is valid only during the call.
 	Path      []string
 	Line, Col int
 }
@@ -31,7 +31,7 @@ func Read(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	return readYAML(src, limits, twice)
 }
 
-// ReadJSON reads a document that has to be JSON.
+// ReadJSON is Read for a document that must be JSON.
 func ReadJSON(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	if f := scanBytes(src, limits); f != nil {
 		return nil, f
@@ -53,8 +53,8 @@ func BoundJSON(src []byte, limits Limits) *Fault {
 	return s.scanJSON()
 }
 
-// BoundYAML checks a YAML text that another reader will decode against the limits, aliases expanded, in time
-// linear in the text. A text that is not YAML is left to that reader, unless it may contain an alias.
+// BoundYAML checks a YAML text that another reader will decode. It checks the limits with aliases expanded, in time linear in the text.
+// It accepts a text that is not YAML if the text cannot contain an alias; the other reader then reports the error.
 func BoundYAML(src []byte, limits Limits) *Fault {
 	if f := scanBytes(src, limits); f != nil {
 		return f
@@ -75,7 +75,7 @@ func BoundYAML(src []byte, limits Limits) *Fault {
 	return f
 }
 
-// isJSON picks the format: a document that begins with { or [ is JSON.
+// isJSON reports whether a document is JSON: it begins with { or [.
 func isJSON(src []byte) bool {
 	rest := bytes.TrimLeft(src, " \t\r\n")
 	return len(rest) > 0 && (rest[0] == '{' || rest[0] == '[')

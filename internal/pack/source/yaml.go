@@ -37,8 +37,8 @@ func readYAML(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	return root, nil
 }
 
-// parseYAML parses without expanding aliases. It recovers from a panic of the parser, so that foreign input
-// cannot end the process.
+// parseYAML parses a document without expanding aliases. It recovers from a panic of the parser, so that foreign input cannot end the
+// process.
 func parseYAML(src []byte) (root *yaml.Node, f *Fault) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -69,7 +69,7 @@ func parseYAML(src []byte) (root *yaml.Node, f *Fault) {
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// yamlFault takes the line out of the parser's message.
+// yamlFault converts an error of the parser to a fault, with the line in the parser's message.
 func yamlFault(err error) *Fault {
 	msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
@@ -84,12 +84,12 @@ func yamlFault(err error) *Fault {
 // extent is the size of a value with its aliases expanded.
 type extent struct {
 	nodes, height int
-	// open is set while the value is being measured: an alias to it is a cycle.
+	// open is true while the value is being measured. An alias to an open value is a cycle.
 	open bool
 }
 
-// measure counts the values under n with aliases expanded and bounds them, their
-// depth and length, without expanding anything: linear in the document's size.
+// measure counts the values under n with aliases expanded, and checks their number, depth and length. It expands nothing, so its time is
+// linear in the size of the document.
 func (r *yamlReader) measure(n *yaml.Node, depth int) (extent, *Fault) {
 	if n.Kind == yaml.AliasNode {
 		return r.measureAlias(n, depth)
@@ -126,7 +126,7 @@ func (r *yamlReader) measure(n *yaml.Node, depth int) (extent, *Fault) {
 	return sum, nil
 }
 
-// measureAlias returns the size of the value to which an alias refers.
+// measureAlias returns the size of the value that an alias refers to.
 func (r *yamlReader) measureAlias(n *yaml.Node, depth int) (extent, *Fault) {
 	if n.Alias == nil {
 		return extent{}, r.fault(n, CodeSyntax, "not valid YAML: unknown anchor "+quoted(n.Value), "")
@@ -152,7 +152,7 @@ func (r *yamlReader) fault(n *yaml.Node, code, msg, hint string) *Fault {
 	return &Fault{Code: code, Line: max(n.Line, 1), Col: max(n.Column, 1), Msg: msg, Hint: hint}
 }
 
-// value converts a measured tree.
+// value converts a measured YAML tree to nodes.
 func (r *yamlReader) value(y *yaml.Node, path []string) (*Node, *Fault) {
 	src := y
 	if y.Kind == yaml.AliasNode {
@@ -203,7 +203,7 @@ func (r *yamlReader) mapping(n *Node, src *yaml.Node, path []string) *Fault {
 	return nil
 }
 
-// key returns the name of a member, which must be a string in JSON.
+// key returns the name of a member. It must be a string, because JSON allows only strings.
 func (r *yamlReader) key(k *yaml.Node) (string, *Fault) {
 	src := k
 	if k.Kind == yaml.AliasNode {
@@ -226,7 +226,7 @@ func (r *yamlReader) key(k *yaml.Node) (string, *Fault) {
 	return n.Text, nil
 }
 
-// checkTag refuses tags that JSON cannot express.
+// checkTag refuses tags whose values JSON cannot express.
 func (r *yamlReader) checkTag(n *yaml.Node) *Fault {
 	if n.Style&yaml.TaggedStyle == 0 {
 		return nil

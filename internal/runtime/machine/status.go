@@ -1,6 +1,6 @@
 package machine
 
-// statusNames are the names of the statuses in indexes, in JSON and in texts for people.
+// statusNames are the names of the statuses in indexes, in JSON and for display.
 var statusNames = [...]string{
 	StatusUnset:     "UNSET",
 	Running:         "RUNNING",
@@ -12,7 +12,7 @@ var statusNames = [...]string{
 	Cancelled:       "CANCELLED",
 }
 
-// String returns the bare name, for example "BUDGET_EXHAUSTED".
+// String returns the name of the status, for example "BUDGET_EXHAUSTED".
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]

@@ -6,30 +6,30 @@ const (
 	CmdStop
 )
 
-// Records of them are numbered from 35.
+// The records of steering are numbered from 35.
 const (
 	RecSteered RecordKind = iota + 35
 	RecStopped
 	RecNoticeAdded
 )
 
-// CancelledByUser is the error code in the answers of calls that a person ended.
+// CancelledByUser is the error code of a call that a person ended before its answer.
 const CancelledByUser = "CANCELLED_BY_USER"
 
-// CancelledFault is that error.
+// CancelledFault is the error of a call that a person ended.
 var CancelledFault = Fault{Code: CancelledByUser, Message: "a person ended it before there was an answer"}
 
-// SteerWhen is when a steering message takes effect; the numbers are stored.
+// SteerWhen is the time at which a steering message takes effect. The numbers are stored.
 type SteerWhen uint8
 
 const (
 	// SteerUnset is not valid.
 	SteerUnset SteerWhen = iota
-	// NextModelCall: the next request to a model contains it.
+	// NextModelCall means that the next request to a model contains the message.
 	NextModelCall
-	// SteerNow: the open turn is ended, and the next turn begins with it.
+	// SteerNow means that the open turn ends, and the next turn begins with the message.
 	SteerNow
-	// NextTurn: it is an input of the next turn.
+	// NextTurn means that the message is an input of the next turn.
 	NextTurn
 )
 
@@ -42,7 +42,7 @@ type (
 		Text string
 		When SteerWhen
 	}
-	// Stop ends the open turn; the run then waits for an input.
+	// Stop ends the open turn. Then the run waits for an input.
 	Stop struct{ Note string }
 
 	// Steered records a Steer.
@@ -50,20 +50,20 @@ type (
 		Text string
 		When SteerWhen
 	}
-	// Stopped records that a person ended a turn. The turn's messages up to ConversationThrough join the
-	// conversation, with an answer for each call in the last model answer: Calls[i] is the step of the i-th
-	// call, without an Answer if that call was not answered.
+	// Stopped records that a person ended a turn. The messages of the turn up to ConversationThrough are added to the conversation, with an
+	// answer for each call in the last answer of the model. Calls[i] is the step of the i-th call. It has no Answer if the call was not
+	// answered.
 	Stopped struct {
-		// TurnSeq is 0 if only steps were pending.
+		// TurnSeq is the turn that was ended. It is 0 if there was no turn and only steps were pending.
 		TurnSeq             uint64
 		Attempt             int
 		Note                string
 		ConversationThrough StepRef
 		Calls               []StepRef
 	}
-	// NoticeAdded is a notice of the sidecar that the next request to a model contains.
+	// NoticeAdded is a notice that the sidecar adds to the next request to a model.
 	NoticeAdded struct {
-		// Code is a stable UPPER_SNAKE word, Text the text for the model.
+		// Code is a stable UPPER_SNAKE word. Text is the text for the model.
 		Code, Text string
 	}
 )
@@ -77,12 +77,11 @@ func (*NoticeAdded) record() RecordKind { return RecNoticeAdded }
 
 // RequiredMessage is a text that requests to models must contain until a request with it is answered.
 type RequiredMessage struct {
-	// Seq is its Steered or NoticeAdded record.
+	// Seq is the Steered or NoticeAdded record of the text.
 	Seq uint64
-	// Row is the position, from 1, of the message in the visit's conversation, once a later turn was opened;
-	// 0 = none.
+	// Row is the position of the message in the conversation of the visit, from 1, after a later turn was opened; 0 = none.
 	Row uint64
-	// Notice means that it is a NoticeAdded and never joins the conversation by itself. Later means that it
-	// is for the next turn. Once means that it is only for the turn that was open then.
+	// Notice means that the text is a notice, which is never added to the conversation by itself. Later means that it is for the next turn.
+	// Once means that it is only for the turn that was open when it was added.
 	Notice, Later, Once bool
 }

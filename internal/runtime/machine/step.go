@@ -4,9 +4,8 @@ import (
 	"strconv"
 )
 
-// IdempotencyKey returns the key of a step in all its attempts, "RUN/STEP". A tool uses it as the key of its
-// external change, so that an attempt with an unknown answer has no second effect. It does not contain the
-// attempt, because the attempt changes exactly when the key is needed.
+// IdempotencyKey returns the key of a step in all its attempts, "RUN/STEP". A tool passes it to the system that it changes, so that a
+// repeated attempt has no second effect. The key does not contain the number of the attempt, because it must be the same in each attempt.
 func IdempotencyKey(run string, step uint32) string {
 	return run + "/" + strconv.FormatUint(uint64(step), 10)
 }

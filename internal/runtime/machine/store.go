@@ -2,34 +2,34 @@ package machine
 
 import "errors"
 
-// The types below are shared by the host and the store of its runs. They are here, and not beside the
-// interface that uses them, because both sides may import this package and neither may import the other.
+// The types below are shared by the engine and the store of its runs. They are in this package because both sides may import it, and
+// neither may import the other.
 
-// Errors of the store. Wrapped with %w if more is known.
+// Errors of the store. They may be wrapped with more information.
 var (
-	// ErrSeqConflict: the run's last seq is not Batch.Prev. The batch was not stored.
+	// ErrSeqConflict means that the last seq of the run is not Batch.Prev. The batch was not stored.
 	ErrSeqConflict = errors.New("run's last seq differs")
-	// ErrEffectTaken: a business key of the batch is another step's. The batch was not stored.
+	// ErrEffectTaken means that another step has a business key of the batch. The batch was not stored.
 	ErrEffectTaken = errors.New("business key is taken")
-	// ErrConsumed: an idempotency id of the batch is taken. The batch was not stored.
+	// ErrConsumed means that an idempotency id of the batch is already used. The batch was not stored.
 	ErrConsumed = errors.New("idempotency id is taken")
-	// ErrIndeterminate: the commit may or may not have happened.
+	// ErrIndeterminate means that it is unknown whether the commit happened.
 	ErrIndeterminate = errors.New("commit outcome unknown")
-	// ErrNoRun: there is no run of that id in the namespace.
+	// ErrNoRun means that the namespace has no run with this id.
 	ErrNoRun = errors.New("no such run")
-	// ErrNoRecord: the run has no record of that seq.
+	// ErrNoRecord means that the run has no record with this seq.
 	ErrNoRecord = errors.New("no such record")
-	// ErrNoStep: the step is not pending, or not in that attempt.
+	// ErrNoStep means that the step is not pending, or not in this attempt.
 	ErrNoStep = errors.New("no such pending step")
-	// ErrNoPack: no pack is registered under the reference.
+	// ErrNoPack means that no pack is registered under the reference.
 	ErrNoPack = errors.New("no such pack")
 )
 
 // Committed is the position of a committed batch.
 type Committed struct {
-	// Cursor is the entry's position in the order of its namespace, dense from 1.
+	// Cursor is the position of the entry in the order of its namespace. Positions count from 1, without gaps.
 	Cursor uint64
-	// PrevHash and Hash are the run's chain before and after the entry.
+	// PrevHash and Hash are the hashes of the run's chain before and after the entry.
 	PrevHash [32]byte
 	Hash     [32]byte
 }
@@ -40,33 +40,32 @@ type RunKey struct {
 	ID        string
 }
 
-// Page bounds a read: at most Records entries and about Bytes bytes, at least
-// one entry if there is any. Zero fields mean the defaults of 256 entries and
-// 1 MiB.
+// Page bounds a read to at most Records entries and about Bytes bytes. If there is an entry, at least one is read. The defaults, which
+// zero selects, are 256 entries and 1 MiB.
 type Page struct {
 	Records int
 	Bytes   int
 }
 
-// RunFilter selects runs for a list; the zero value selects all.
+// RunFilter selects runs for a list. The zero value selects all runs.
 type RunFilter struct {
-	// Pack is an id, id@version or digest.
+	// Pack selects a pack by its id, id@version or digest.
 	Pack string
-	// Status is a set: a run in any of them; empty = all.
+	// Status selects runs in any of these statuses; empty = all.
 	Status []Status
-	// State is the current state.
+	// State selects runs whose current state is this one.
 	State string
-	// Labels must all be on the run.
+	// Labels selects runs that have all of these labels.
 	Labels []Label
-	// Parent is the id of the run that delegated.
+	// Parent selects the runs that this run delegated to.
 	Parent string
-	// Reason is the reason of the end, or its part before a colon.
+	// Reason selects runs by the reason of their end, or by the part of it before a colon.
 	Reason string
-	// CreatedFrom and CreatedBefore bound the start, Unix nanoseconds; 0 = open.
+	// CreatedFrom and CreatedBefore bound the start time of the runs, in Unix nanoseconds; 0 = no bound.
 	CreatedFrom, CreatedBefore int64
-	// IDPrefix is a prefix of the run's id.
+	// IDPrefix selects runs whose id begins with this prefix.
 	IDPrefix string
-	// Oldest orders by creation, oldest first; the default is newest first.
+	// Oldest lists the oldest runs first. By default the newest runs come first.
 	Oldest bool
 }
 
@@ -77,19 +76,19 @@ type PackRow struct {
 	ID        string
 	Version   string
 	Canonical []byte
-	// Source is the document as it was registered, for source positions.
+	// Source is the document as it was registered. It is needed for source positions.
 	Source []byte
-	// RegisteredAt is Unix nanoseconds.
+	// RegisteredAt is in Unix nanoseconds.
 	RegisteredAt int64
-	// Default means that the bare ID refers to this version.
+	// Default means that the ID without a version refers to this version.
 	Default bool
 }
 
 // PackPut is a request to register a pack under id@version.
 type PackPut struct {
 	Row PackRow
-	// Move allows a taken id@version to point to other bytes.
+	// Move allows that an id@version that is already used refers to other bytes from now on.
 	Move bool
-	// MakeDefault makes the bare id refer to this version.
+	// MakeDefault makes the id without a version refer to this version.
 	MakeDefault bool
 }

@@ -2,10 +2,10 @@ package machine
 
 import "errors"
 
-// ErrSubscriptionChanged means that a subscription differs from what was read.
+// ErrSubscriptionChanged means that a subscription has changed since it was read.
 var ErrSubscriptionChanged = errors.New("the subscription has changed")
 
-// SubscriptionKind numbers the kinds of subscriptions; the numbers are stored.
+// SubscriptionKind is the kind of a subscription. The numbers are stored.
 type SubscriptionKind uint8
 
 const (
@@ -21,57 +21,55 @@ const (
 type SubscriptionKey struct {
 	Namespace uint32
 	Kind      SubscriptionKind
-	// Run is the task of a push; "" for the other kinds.
+	// Run is the run of the A2A task, for a push; "" for the other kinds.
 	Run string
 	ID  string
 }
 
-// Subscription receives records in order; it stores its position. Records after the position are still to be
-// delivered.
+// Subscription delivers records in order and stores its position. The records after the position are still to be delivered.
 type Subscription struct {
 	SubscriptionKey
-	// Owner is the principal that made it; records are read with its rights.
+	// Owner is the principal that created the subscription. Records are read with the rights of this principal.
 	Owner string
-	// CreatedAt is Unix nanoseconds.
+	// CreatedAt is in Unix nanoseconds.
 	CreatedAt int64
 
 	URL string
-	// Token is sent back unchanged, Scheme and Credentials in the header Authorization; Secret signs what is
-	// sent. The API never returns any of them.
+	// Token, Scheme and Credentials are sent to the receiver: Token unchanged, the others in the header Authorization. Secret signs the
+	// messages. The API never returns these values.
 	Token       string
 	Scheme      string
 	Credentials string
 	Secret      []byte
-	// Filter and Kinds select records (webhooks); empty = transitions and ends.
+	// Filter and Kinds select the records of a webhook. If Kinds is empty, transitions and ends are selected.
 	Filter RunFilter
 	Kinds  []RecordKind
-	// LinkFor is the name of the person that decides with the links of held calls; "" = there are
-	// no links. Format is the form of the messages.
+	// LinkFor is the name of the person for whom the links to held calls are; "" = there are no links. Format is the form of the messages.
 	LinkFor string
 	Format  MessageFormat
 
-	// After is the last delivered position: a record's seq for a push, otherwise a position in the journal of
-	// all runs; Index counts the records of its entry.
+	// After is the last delivered position. For a push it is the seq of a record, otherwise a position in the journal of all runs. Index is
+	// the number of delivered records of the entry at that position.
 	After uint64
 	Index uint16
-	// Attempts is the number of failed attempts of the next delivery, NextAt the time of the next attempt
-	// (Unix nanoseconds), LastError the last error.
+	// Attempts is the number of failed attempts of the next delivery. NextAt is the time of the next attempt, in Unix nanoseconds. LastError
+	// is the last error.
 	Attempts  int
 	NextAt    int64
 	LastError string
-	// Done means that no more deliveries follow; for a consumer, that its position was dropped.
+	// Done means that no more deliveries follow. For a consumer it means that its position was dropped.
 	Done bool
-	// SeenAt is when a consumer last read, Unix nanoseconds. It is accurate to a fraction of the time after
-	// which an idle consumer is deleted; 0 = no read yet.
+	// SeenAt is the time when a consumer last read, in Unix nanoseconds; 0 = it has not read yet. It is inaccurate by a fraction of the time
+	// after which an idle consumer is deleted.
 	SeenAt int64
-	// Dead counts all dead letters ever made.
+	// Dead is the number of dead letters that the subscription has ever had.
 	Dead uint64
 }
 
 // MessageFormat is the form in which a webhook gets its records.
 type MessageFormat uint8
 
-// The forms. The numbers are stored.
+// The forms of messages. The numbers are stored.
 const (
 	// FormatCloudEvents is one CloudEvents event with the record.
 	FormatCloudEvents MessageFormat = iota
@@ -88,27 +86,27 @@ type Delivery struct {
 	// After and Index are the position of the subscription after the delivery.
 	After uint64
 	Index uint16
-	// ID is the same each time it is delivered; "" = there is no message to deliver up to this position.
+	// ID identifies the message. It is the same each time the message is delivered; "" = there is no message up to this position.
 	ID string
 	// Type is the media type of Body.
 	Type string
 	Body []byte
-	// Erasable means that the body has values of a run that can be erased; the body is never stored.
+	// Erasable means that the body contains values of a run that can be erased. Such a body is never stored.
 	Erasable bool
 }
 
-// DeadLetter is a delivery that failed after the last attempt.
+// DeadLetter is a delivery that failed finally, after its last attempt.
 type DeadLetter struct {
-	// N numbers the letters of a subscription, from 1.
+	// N is the number of the dead letter in its subscription, from 1.
 	N uint64
-	// At is when it became one, Unix nanoseconds.
+	// At is the time of the last failed attempt, in Unix nanoseconds.
 	At int64
-	// Event is the id of the undelivered message, Type its media type, Body the bytes.
+	// Event is the id of the message that was not delivered. Type is its media type, and Body its bytes.
 	Event string
 	Type  string
 	Body  []byte
 	// Error is the error of the last attempt.
 	Error string
-	// Withheld means that the body is not stored, because it has values of a run that can be erased.
+	// Withheld means that the body is not stored, because it contains values of a run that can be erased.
 	Withheld bool
 }

@@ -6,16 +6,16 @@ type Task struct {
 	ContextID string
 	// Owner is the principal that sent the message.
 	Owner string
-	// Tenant is the route by which the message came; "" = the root.
+	// Tenant is the route by which the message arrived; "" = the root.
 	Tenant string
 }
 
-// Envelope is the data of an inbound message besides its parts.
+// Envelope is the data of a message to an agent, without its parts.
 type Envelope struct {
-	// MessageID is the sender's id of the message.
+	// MessageID is the id that the sender gave to the message.
 	MessageID string
 	ContextID string
-	// References are ids of tasks that the message is about.
+	// References are the ids of tasks that the message is about.
 	References []string
 	// Extensions are the extension URIs named in the message.
 	Extensions []string
@@ -28,8 +28,8 @@ type Awaiting uint8
 
 const (
 	AwaitNothing Awaiting = iota
-	// AwaitInput: parts, or an event of an external state.
+	// AwaitInput means that the run waits for message parts, or for an event in an external state.
 	AwaitInput
-	// AwaitAuth: an authorisation that is given outside Pawl, then an input.
+	// AwaitAuth means that the run waits for an authorisation, which is given outside Pawl, and then for an input.
 	AwaitAuth
 )

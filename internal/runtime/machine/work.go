@@ -1,7 +1,7 @@
 package machine
 
-// The types shared by the code that hands out work and the code that matches it with workers. They are in
-// this package for the reason given in store.go.
+// These types are shared by the code that sends work and the code that matches work with workers. store.go explains why they are in this
+// package.
 
 // WorkKind is a turn or a step.
 type WorkKind uint8
@@ -13,20 +13,19 @@ const (
 	StepWork
 )
 
-// WorkClass is what a worker must be able to do for a piece of work. All work of one class is equal for a
-// worker.
+// WorkClass is the kind of work that a worker must be able to execute. All work of one class is equal for a worker.
 type WorkClass struct {
 	Kind WorkKind
 	// Digest, PackID and PackVersion are the pack of the run.
 	Digest      string
 	PackID      string
 	PackVersion string
-	// Prompt and Agent of a turn; Agent is "" unless the run is an agent's.
+	// Prompt and Agent are set for a turn. Agent is "" if the run is not the run of an agent.
 	Prompt string
 	Agent  string
 	// Sidecar means that only the sidecar's own executor may get the turn.
 	Sidecar bool
-	// Tool of a step.
+	// Tool is the tool of a step.
 	Tool string
 }
 
@@ -34,13 +33,13 @@ type WorkClass struct {
 type Work struct {
 	WorkClass
 	RunID string
-	// Turn is the seq of the turn; for a step, of the turn that requested it.
+	// Turn is the seq of the turn. For a step it is the turn that requested the step.
 	Turn uint64
 	// Step is 0 for a turn.
 	Step uint32
-	// Attempt of the turn or of the step, from 1.
+	// Attempt is the attempt of the turn or step, from 1.
 	Attempt int
-	// Last is the worker that had the run before; 0 = none, or it is gone.
+	// Last is the worker that had work of the run last; 0 = there is none, or it is no longer connected.
 	Last uint64
 }
 
@@ -53,14 +52,14 @@ type WorkID struct {
 // ID returns the work's id.
 func (w *Work) ID() WorkID { return WorkID{RunID: w.RunID, Step: w.Step} }
 
-// StepHolder is the worker that an attempt of a step was sent to; zero = none. Without a Worker it is the
-// caller that received the call in the answer to its request: an approved call, or a further attempt of a
-// call that the caller makes itself (ByCaller).
+// StepHolder is the worker to which an attempt of a step was sent; zero = none. If Worker is "", the holder is the caller that received
+// the call in the answer to its request. This is an approved call, or a further attempt of a call that the caller makes itself
+// (ByCaller).
 type StepHolder struct {
 	Principal, Worker string
-	// Instance is the worker's name for its process; "" = it gave none.
+	// Instance is the name that the worker gave to its process; "" = it gave none.
 	Instance string
-	// Delivery is the number of the delivery among those to the instance; 0 = not counted.
+	// Delivery is the number of the delivery among all deliveries to the instance; 0 = deliveries are not counted.
 	Delivery uint64
 }
 
@@ -68,13 +67,13 @@ type StepHolder struct {
 type WorkOffer struct {
 	// Packs are ids, id@version or digests; empty = every pack.
 	Packs []string
-	// Prompts, Agents and Tools name the turns and steps that it executes; "*" is all of them.
+	// Prompts, Agents and Tools are the turns and steps that the worker executes; "*" means all of them.
 	Prompts []string
 	Agents  []string
 	Tools   []string
-	// Sidecar marks the sidecar's own executor, which gets only turns with the execution [Sidecar].
+	// Sidecar means that the worker is the sidecar's own executor, which gets only turns with the execution [Sidecar].
 	Sidecar bool
-	// Turns and Steps bound the work that it holds at once, regardless of its credits.
+	// Turns and Steps bound the work that the worker holds at once, regardless of its credits.
 	Turns int
 	Steps int
 }

@@ -18,8 +18,8 @@ import (
 type Program struct {
 	Pack  *pack.Pack
 	Graph *machine.Graph
-	// Conditions are the compiled approval conditions, by tool. A condition that no longer compiles
-	// is nil, and the calls of its tool are held.
+	// Conditions are the compiled approval conditions, by tool. If a condition no longer compiles, its value is nil, and the calls of its
+	// tool are held.
 	Conditions map[string]*expr.Program
 }
 
@@ -43,11 +43,11 @@ func conditionsOf(g *machine.Graph) map[string]*expr.Program {
 
 // Shelf is the part of the store that the cache uses.
 type Shelf interface {
-	// Pack resolves "id", "id@version" or "sha256:<hex>"; [machine.ErrNoPack].
+	// Pack returns the pack of a reference "id", "id@version" or "sha256:<hex>". Error: [machine.ErrNoPack].
 	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
 }
 
-// maxRefs bounds the references with a cached digest.
+// maxRefs bounds the references whose digest is cached.
 const maxRefs = 512
 
 // maxHeldBytes bounds the cached packs and programs, by the size of their documents in bytes. Each
@@ -66,7 +66,7 @@ type heldPack struct {
 	compiled map[pack.Entry]*Program
 }
 
-// bytes returns the size that the entry counts for.
+// bytes returns the size that the entry counts in the cache.
 func (h *heldPack) bytes() int { return len(h.pack.Canonical) * (1 + len(h.compiled)) }
 
 type refKey struct {

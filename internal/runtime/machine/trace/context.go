@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Label is the run label that holds the W3C trace context of a run: the caller's, or the run's own root if
-// the caller sent none. A run without it is in no trace.
+// Label is the label with the W3C trace context of a run. It is the context that the caller sent or, if the caller sent none, the run's
+// own root. A run without the label has no trace.
 const Label = "traceparent"
 
 // TraceID is the trace id of W3C trace context; zero = none.
@@ -26,10 +26,10 @@ type Context struct {
 	Sampled bool
 }
 
-// version is the only version that is written; newer versions are read in the same way.
+// version is the version that is written. Newer versions are read in the same way.
 const version = "00"
 
-// Parse reads a traceparent. It returns false if the text is not one (W3C Trace Context, section 3.2).
+// Parse reads a traceparent (W3C Trace Context, section 3.2). It returns false if the text is not a traceparent.
 func Parse(text string) (Context, bool) {
 	var c Context
 	parts := strings.Split(text, "-")
@@ -42,7 +42,7 @@ func Parse(text string) (Context, bool) {
 	return c, ok && c.Trace != TraceID{} && c.Span != SpanID{}
 }
 
-// unhex decodes hex digits; only lower case is valid, as the standard says.
+// unhex decodes hex digits. It accepts only lower case, as the standard requires.
 func unhex(to []byte, text string) bool {
 	if len(text) != 2*len(to) || strings.ToLower(text) != text {
 		return false
@@ -60,25 +60,25 @@ func (c Context) String() string {
 	return version + "-" + hex.EncodeToString(c.Trace[:]) + "-" + hex.EncodeToString(c.Span[:]) + "-" + flags
 }
 
-// at returns the context of another span of the same trace.
+// at returns the context of another span in the same trace.
 func (c Context) at(span SpanID) Context {
 	return Context{Trace: c.Trace, Span: span, Sampled: c.Sampled}
 }
 
-// Root returns the context of a run that begins a trace of its own.
+// Root returns the trace context of a run that begins its own trace.
 func Root(run string) Context {
 	sum := sha256.Sum256([]byte("pawl.trace\x00" + run))
 	return Context{Trace: TraceID(sum[:16]), Span: runSpan(run), Sampled: true}
 }
 
-// Picked reports whether a run that begins a trace is in the given share of all runs, 0 to 1. A run in one
-// share is also in every higher share.
+// Picked reports whether a run that begins a trace is in the given share of all runs, from 0 to 1. A run that is in one share is also in
+// every higher share.
 func Picked(run string, share float64) bool {
 	root := Root(run)
 	return float64(binary.BigEndian.Uint64(root.Trace[8:])>>1) < share*(1<<63)
 }
 
-// Of returns the context that a run was started with; false = the run is in no trace.
+// Of returns the trace context with which a run was started. It returns false if the run has no trace.
 func Of(s *machine.State) (Context, bool) {
 	for _, l := range s.Labels {
 		if l.Key == Label {
@@ -112,17 +112,17 @@ func delegationSpan(run string, step uint32, attempt int) SpanID {
 	return span(run, "delegation", uint64(step), uint64(attempt))
 }
 
-// Turn returns the traceparent for the executor of an attempt of a turn; "" = none.
+// Turn returns the traceparent for the executor of an attempt of a turn. It returns "" if the run has no trace.
 func Turn(s *machine.State, seq uint64, attempt int) string {
 	return out(s, turnSpan(s.RunID, seq, attempt))
 }
 
-// Step returns the traceparent for the executor of an attempt of a step; "" = none.
+// Step returns the traceparent for the executor of an attempt of a step. It returns "" if the run has no trace.
 func Step(s *machine.State, step uint32, attempt int) string {
 	return out(s, stepSpan(s.RunID, step, attempt))
 }
 
-// Delegation returns the traceparent for the agent that gets an attempt of a step; "" = none. It is the same
+// Delegation returns the traceparent for the agent that gets an attempt of a step. It returns "" if the run has no trace. It is the same
 // each time the message is sent.
 func Delegation(s *machine.State, step uint32, attempt int) string {
 	return out(s, delegationSpan(s.RunID, step, attempt))

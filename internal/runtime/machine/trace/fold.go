@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Fold turns the records of one run, from the first on and in order, into spans: run, visit, turn (one per
-// attempt), step (one per attempt), delegation. A span is returned at the record that ends it.
+// Fold computes spans from the records of one run, from the first record on and in order. There are spans for the run, each visit, each
+// attempt of a turn, each attempt of a step, and each delegation. A span is returned at the record that ends it.
 type Fold struct {
 	run string
 	ctx Context
@@ -29,8 +29,8 @@ type openStep struct {
 	kind  machine.StepKind
 }
 
-// NewFold makes the fold of a run before its first record. It reads only the parts of the state that never
-// change. It returns false if the run is in no trace, or its trace is not sampled.
+// NewFold returns the Fold of a run before its first record. It reads only the parts of the state that never change. It returns false if
+// the run has no trace, or if its trace is not sampled.
 func NewFold(s *machine.State) (*Fold, bool) {
 	ctx, ok := Of(s)
 	if !ok || !ctx.Sampled {
@@ -70,7 +70,7 @@ func (f *Fold) Seq() uint64 { return f.seq }
 // Done reports whether the run has ended.
 func (f *Fold) Done() bool { return f.root == nil }
 
-// Take adds one record, the one after [Fold.Seq], and returns the spans that it ends.
+// Take adds the record that follows [Fold.Seq]. It returns the spans that the record ends.
 func (f *Fold) Take(r *machine.Record) []Span {
 	f.seq, f.ended = r.Seq, nil
 	if f.Done() {
@@ -104,7 +104,7 @@ func (f *Fold) open(id, parent SpanID, name string, at int64) *Span {
 	return s
 }
 
-// end finishes a span; nil = it is not open.
+// end finishes a span. If s is nil, the span is not open and end does nothing.
 func (f *Fold) end(s *Span, at int64) {
 	if s != nil {
 		s.End = max(at, s.Start)
@@ -125,7 +125,7 @@ func (f *Fold) enter(r *machine.Record, b *machine.Transition) {
 	f.beginTurn(r.At, r.Seq, 1, b.To)
 }
 
-// endVisit ends the visit with all open spans in it.
+// endVisit ends the span of the visit, and all open spans in it.
 func (f *Fold) endVisit(at int64, event string) {
 	f.endTurn(at, "abandoned", "")
 	for _, step := range f.pending() {
@@ -148,7 +148,7 @@ func (f *Fold) pending() []uint32 {
 	return numbers
 }
 
-// copied starts the spans of a fork in the middle of the visit that it copied.
+// copied starts the spans of a fork, which begins in the middle of the visit that it copied.
 func (f *Fold) copied(r *machine.Record, b *machine.Origin) {
 	link := Link{Trace: Root(b.RunID).Trace, Span: runSpan(b.RunID), Attrs: []Attr{{"pawl.run.id", b.RunID}, {"pawl.seq", int64(b.Seq)}}}
 	f.visit = f.open(visitSpan(f.run, r.Seq), f.root.ID, "visit", r.At)

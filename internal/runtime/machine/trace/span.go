@@ -2,7 +2,7 @@ package trace
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Kind is the kind of a span, numbered as in OTLP.
+// Kind is the kind of a span, with the numbers of OTLP.
 type Kind int32
 
 const (
@@ -11,7 +11,7 @@ const (
 	Client   Kind = 3
 )
 
-// Attr is one attribute; Value is a string, an int64 or a []string.
+// Attr is one attribute of a span. Value is a string, an int64 or a []string.
 type Attr struct {
 	Key   string
 	Value any
@@ -31,11 +31,11 @@ type Span struct {
 	Parent SpanID
 	Name   string
 	Kind   Kind
-	// Start and End are Unix nanoseconds.
+	// Start and End are in Unix nanoseconds.
 	Start, End int64
 	Attrs      []Attr
 	Links      []Link
-	// Error is a code, never a free text; "" = none.
+	// Error is an error code and never a free text; "" = no error.
 	Error string
 }
 
@@ -45,8 +45,8 @@ func (s *Span) text(key, value string) {
 	}
 }
 
-// texts adds an attribute with a list of one text, which the conventions require for some attributes. It adds
-// none for "".
+// texts adds an attribute whose value is a list with one text, because the conventions require a list for some attributes. For "" it adds
+// nothing.
 func (s *Span) texts(key, value string) {
 	if value != "" {
 		s.Attrs = append(s.Attrs, Attr{key, []string{value}})
@@ -78,7 +78,7 @@ func (s *Span) number(key string, value int64) {
 // maxErrorBytes bounds an error code that a caller chose.
 const maxErrorBytes = 64
 
-// fail marks the span as failed. A text that does not look like a code may contain any data and is left out.
+// fail marks the span as failed. It does not add a text that does not look like a code, because such a text may contain any data.
 func (s *Span) fail(code string) {
 	s.Error = word(code)
 	s.text("error.type", s.Error)

@@ -65,7 +65,7 @@ func (f *Fold) beginModel(at int64, b *machine.StepRequested, parent SpanID) {
 	f.steps[b.Step] = step
 }
 
-// answered adds the usage of a model call and the model that answered it.
+// answered adds the usage of a model call, and the model that gave the answer.
 func answered(s *Span, b *machine.StepResolved) {
 	if b.Kind != machine.KindModel {
 		return
@@ -79,7 +79,7 @@ func answered(s *Span, b *machine.StepResolved) {
 	}
 }
 
-// delegated records the task of a delegation when it first becomes known.
+// delegated adds the task of a delegation when the task first becomes known.
 func (f *Fold) delegated(b *machine.StepDelegated) {
 	step := f.steps[b.Step]
 	if step == nil || step.agent == nil || b.Remote.TaskID == "" {
@@ -114,7 +114,7 @@ func (f *Fold) resolved(at int64, b *machine.StepResolved) {
 	}
 }
 
-// endStep ends an attempt of a step, its delegation first.
+// endStep ends an attempt of a step. It ends the span of the delegation first.
 func (f *Fold) endStep(at int64, number uint32, outcome, code string) {
 	step := f.steps[number]
 	if step == nil {

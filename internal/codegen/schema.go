@@ -28,7 +28,7 @@ func newReader() *reader {
 func (r *reader) spend()          { r.left-- }
 func (r *reader) exhausted() bool { return r.left <= 0 }
 
-// payload returns the type of a tool's arguments. It is an object, whatever the schema says.
+// payload returns the type of a tool's arguments. It is an object for every schema.
 func (r *reader) payload(s *jsonschema.Schema, path []string) *typ {
 	t := r.read(s, path)
 	if whole := t.resolved(); whole != nil && whole.kind == object && whole.implied {

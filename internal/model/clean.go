@@ -102,7 +102,7 @@ func joined(parts []*pawlv1.Part) []*pawlv1.Part {
 // unheard returns the usage of a call for which the endpoint has not reported any usage.
 func unheard() *pawlv1.Usage { return &pawlv1.Usage{Estimated: true} }
 
-// settled returns usage that the contract accepts, whatever values the endpoint reported.
+// settled returns usage that the contract accepts, from any values that the endpoint reported.
 func settled(u *pawlv1.Usage) *pawlv1.Usage {
 	if u == nil {
 		return nil

@@ -205,7 +205,7 @@ type ToolLimits struct {
 	// decided about it; Approval has the details.
 	Approve  string    `json:"approve"`
 	Approval *Approval `json:"approval"`
-	// Reconcile is the tool that finds out whether a call happened (on_unknown: reconcile). Compensate is the tool that undoes a call.
+	// Reconcile is the tool that finds out whether a call happened (on_unknown: reconcile). Compensate is the tool that compensates a call.
 	Reconcile  string `json:"reconcile"`
 	Compensate string `json:"compensate"`
 }

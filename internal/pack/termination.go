@@ -7,7 +7,7 @@ import "slices"
 type Termination struct {
 	// Entry is the state or agent that the analysis is about.
 	Entry string `json:"entry"`
-	// Bounded reports whether every run ends, whatever the events are.
+	// Bounded reports whether every run ends, for any events.
 	Bounded bool `json:"bounded"`
 	// BoundedBy are the reasons why runs end: "acyclic", "max_visits", "max_iterations", "max_total_visits".
 	BoundedBy []string `json:"bounded_by"`

@@ -38,7 +38,7 @@ type StepRole uint8
 const (
 	// RoleReconcile means that the step asks a tool whether an attempt of another step had its effect.
 	RoleReconcile StepRole = iota + 1
-	// RoleCompensate means that the step undoes the effect of another step.
+	// RoleCompensate means that the step compensates the effect of another step.
 	RoleCompensate
 )
 

@@ -178,8 +178,8 @@ type Tool struct {
 	Dedupe []string `json:",omitempty"`
 	// Approval is nil if calls are made without approval.
 	Approval *Approval `json:",omitempty"`
-	// Reconcile is the tool that finds out whether a call of this tool happened. Compensate is the tool that undoes a call of this tool. ""
-	// = none.
+	// Reconcile is the tool that finds out whether a call of this tool happened. Compensate is the tool that
+	// compensates a call of this tool. "" = none.
 	Reconcile  string `json:",omitempty"`
 	Compensate string `json:",omitempty"`
 }

@@ -15,7 +15,7 @@ type ScheduleMark struct {
 	// RunID is the run that the schedule started last, for the instant At, in Unix nanoseconds; "" = it has started no run yet.
 	RunID string
 	At    int64
-	// Fired counts the started runs. Missed counts the instants that were given up. Skipped counts the instants at which the previous run
+	// Fired counts the started runs. Missed counts the instants that were missed for good. Skipped counts the instants at which the previous run
 	// had not ended.
 	Fired   uint64
 	Missed  uint64

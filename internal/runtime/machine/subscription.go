@@ -44,7 +44,7 @@ type Subscription struct {
 	// Filter and Kinds select the records of a webhook. If Kinds is empty, transitions and ends are selected.
 	Filter RunFilter
 	Kinds  []RecordKind
-	// LinkFor is the name of the person for whom the links to held calls are; "" = there are no links. Format is the form of the messages.
+	// LinkFor is the name of the person that decides with the links of held calls; "" = there are no links. Format is the form of the messages.
 	LinkFor string
 	Format  MessageFormat
 

@@ -126,7 +126,7 @@ func (t *txn) divert(e ending) {
 	t.doomed()
 }
 
-// undoNext continues the compensation as soon as no step has to end first: it undoes the last effect or, if no effect is left, makes the
+// undoNext continues the compensation as soon as no step has to end first: it compensates the last effect or, if no effect is left, makes the
 // end or event that started the compensation.
 func (t *txn) undoNext() {
 	for t.s.Undo != nil && len(PendingSteps(t.s)) == 0 {

@@ -258,6 +258,9 @@ class FakeLink:
         outcome.step.CopyFrom(run_pb2.Step(step=1, status=record_pb2.STEP_STATUS_PENDING))
         return receipt
 
+    def warn_not_executed(self, pack: str, tool: str) -> None:
+        """Another worker answers the step."""
+
 
 def a_turn(link: FakeLink) -> tuple[LeasedTurn, WorkerTurn]:
     assignment = worker_pb2.TurnAssignment()

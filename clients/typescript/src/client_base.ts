@@ -152,12 +152,15 @@ export class BaseClient {
   /**
    * Iterates over all open decisions: held calls, which `RunHandle.decideStep` decides, and runs
    * that wait for an outside event. `runId` restricts them to one run. Default order: newest first.
+   * With `linkFor`, a name such as "alice@example.com", each held call has a `link` with which this
+   * person decides (scope steps:approve; LINKS_OFF if the operator has set no keys of links).
    */
   listApprovals(
     options: CallOptions & {
       readonly runId?: string;
       readonly order?: RunOrder;
       readonly pageSize?: number;
+      readonly linkFor?: string;
     } = {},
   ): AsyncGenerator<Approval, void, undefined> {
     const { namespace, control } = this.connection;
@@ -167,6 +170,7 @@ export class BaseClient {
       runId: options.runId ?? "",
       order,
       pageSize: options.pageSize ?? 0,
+      linkFor: options.linkFor ?? "",
     };
     return pages(async (pageToken) => {
       const page = await this.connection.call(

@@ -245,17 +245,24 @@ class Client(Caller):
                 return
 
     def list_approvals(
-        self, *, run_id: str = "", order: str = "NEWEST_FIRST", page_size: int = 100
+        self,
+        *,
+        run_id: str = "",
+        order: str = "NEWEST_FIRST",
+        page_size: int = 100,
+        link_for: str = "",
     ) -> Iterator[Approval]:
         """Iterates over all open decisions, `page_size` of them per call.
 
         These are held calls, which `Run.decide_step` decides, and runs that wait for an outside
         event. `run_id` restricts them to one run. `order` is "NEWEST_FIRST" (default) or
-        "OLDEST_FIRST".
+        "OLDEST_FIRST". With `link_for`, a name such as "alice@example.com", each held call has a
+        `link` with which this person decides. Scope steps:approve. Raises LINKS_OFF if the
+        operator has set no keys of links.
         """
         token = ""
         while True:
-            call = self._runs.list_approvals(run_id, order, page_size, token)
+            call = self._runs.list_approvals(run_id, order, page_size, token, link_for)
             page, token = self.call(call)
             yield from page
             if not token:

@@ -27,7 +27,9 @@ class Approval:
     """An open decision: about a held call, or by an outside event.
 
     `call` is the held call with its arguments; `decide_step` requires its `approval.digest`. If it
-    is None, the run waits for one of `events`, and `artifacts` are those of the run.
+    is None, the run waits for one of `events`, and `artifacts` are those of the run. `link` is the
+    URL with which the person of `link_for` decides ("": none was asked for, or the call is
+    sensitive); it ends at `link_expires` (None: never). Treat it as a secret.
     """
 
     run_id: str
@@ -45,6 +47,8 @@ class Approval:
     artifacts: tuple[Artifact, ...]
     artifacts_omitted: bool
     visit_seq: int
+    link: str
+    link_expires: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

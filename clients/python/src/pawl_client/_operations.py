@@ -390,11 +390,12 @@ class Runs:
         )
 
     def list_approvals(
-        self, run_id: str, order: str, page_size: int, token: str
+        self, run_id: str, order: str, page_size: int, token: str, link_for: str
     ) -> Operation[tuple[tuple[Approval, ...], str]]:
         request = control_pb2.ListApprovalsRequest(
             namespace=self.namespace,
             run_id=run_id,
+            link_for=link_for,
             order=wire.number("RunOrder", order),  # type: ignore[arg-type]
             page_size=page_size,
             page_token=token,

@@ -2,7 +2,7 @@
 
 import re
 
-from pawl_client import Reply, StepFailedError, Turn
+from pawl_client import Reply, StepDeniedError, Turn
 
 
 def model(turn: Turn) -> Reply:
@@ -13,6 +13,6 @@ def model(turn: Turn) -> Reply:
     payload = {"order": asked[0], "amount": float(asked[-1])}
     try:
         receipt = turn.step("refund", payload)
-    except StepFailedError:
+    except StepDeniedError:
         return Reply(event="Refused")
     return Reply(event="Refunded", artifacts={"receipt": receipt})

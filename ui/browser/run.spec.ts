@@ -124,7 +124,7 @@ test("times by state and by tool, at the record that is looked at", async () => 
   await times.getByRole("row", { name: /^write_file 3, 1 failed / }).waitFor();
   await times.getByRole("button", { name: "test visit 2" }).click();
   await page.getByTestId("state").getByText("test", { exact: true }).waitFor();
-  await times.getByRole("row", { name: /^test goes on 2 / }).waitFor();
+  await times.getByRole("row", { name: /^test still open 2 / }).waitFor();
   expect(faults).toEqual([]);
   await close();
 });

@@ -80,7 +80,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "kept")
 	var before []string
 	for range 3 {
-		play.AwaitCount(ctx, &l.count, l.count.Load()+10)
+		play.AwaitCount(ctx, t, &l.count, l.count.Load()+10)
 		before = l.acknowledged()
 		s.backUp(kept)
 	}

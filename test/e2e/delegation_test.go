@@ -161,7 +161,7 @@ func TestKillWithDelegations(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range delegationKills {
-		play.AwaitCount(p.ctx, &helped, min(helped.Load()+1+rng.Int64N(5), delegatingRuns*delegationsEach))
+		play.AwaitCount(p.ctx, t, &helped, min(helped.Load()+1+rng.Int64N(5), delegatingRuns*delegationsEach))
 		victim := []*sidecar{p.a, p.b}[rng.IntN(2)]
 		victim.kill()
 		victim.start()

@@ -172,7 +172,7 @@ func TestDeletesUnderKills(t *testing.T) {
 		})
 	}
 	for n := range kills {
-		play.AwaitCount(ctx, &done, int64((n+1)*20))
+		play.AwaitCount(ctx, t, &done, int64((n+1)*20))
 		s.kill()
 		s.start()
 	}

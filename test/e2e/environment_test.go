@@ -122,8 +122,8 @@ func TestStoppedProcess(t *testing.T) {
 		ended()
 	}()
 	for range 3 {
-		play.AwaitCount(driving, &p.acked, p.acked.Load()+5) // The scripts may end before the workers' run.
-		play.AwaitCount(ctx, &c.turns, min(c.turns.Load()+5, workerVisits))
+		play.AwaitCount(driving, t, &p.acked, p.acked.Load()+5) // The scripts may end before the workers' run.
+		play.AwaitCount(ctx, t, &c.turns, min(c.turns.Load()+5, workerVisits))
 		signalled(t, s, syscall.SIGSTOP)
 		<-time.After(1200 * time.Millisecond) // Longer than a lease.
 		signalled(t, s, syscall.SIGCONT)
@@ -246,7 +246,7 @@ func (o *onDisk) breaks(t *testing.T, f powerdisk.Faults) {
 	o.start()
 	ctx := deadline(t, 3*patience)
 	p := playAlong(ctx, t, o.sidecar, 4)
-	play.AwaitCount(ctx, &p.acked, 20)
+	play.AwaitCount(ctx, t, &p.acked, 20)
 	o.disk.Set(f)
 	o.awaitEnd()
 	o.ended("commit outcome unknown", "nothing that was acknowledged is lost")
@@ -279,7 +279,7 @@ func TestFewDescriptors(t *testing.T) {
 	s.start()
 	ctx := deadline(t, 3*patience)
 	p := playAlong(ctx, t, s, 2)
-	play.AwaitCount(ctx, &p.acked, 5)
+	play.AwaitCount(ctx, t, &p.acked, 5)
 	var crowd []*grpc.ClientConn
 	for range 100 {
 		conn := s.dial()
@@ -290,7 +290,7 @@ func TestFewDescriptors(t *testing.T) {
 		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
 		return err == nil && len(fds) >= 47
 	})
-	play.AwaitCount(ctx, &p.acked, p.acked.Load()+10)
+	play.AwaitCount(ctx, t, &p.acked, p.acked.Load()+10)
 	for _, conn := range crowd {
 		conn.Close()
 	}
@@ -344,7 +344,7 @@ func TestCopyUnderLoad(t *testing.T) {
 	}
 	random, ends := rand.New(rand.NewPCG(1, 8)), map[string]int{}
 	for n := range 2 {
-		play.AwaitCount(ctx, &acked, acked.Load()+20+random.Int64N(100))
+		play.AwaitCount(ctx, t, &acked, acked.Load()+20+random.Int64N(100))
 		before := map[string]map[uint64][]byte{}
 		done.Range(func(run, ledger any) bool {
 			before[run.(string)] = ledger.(map[uint64][]byte)

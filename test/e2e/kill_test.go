@@ -54,7 +54,7 @@ func killed(t *testing.T, kills int, more ...string) *sidecar {
 func underFire(t *testing.T, s *sidecar, kills, clients int, connect func() pawlv1.RunServiceClient) []*play.Driver {
 	rng := rand.New(rand.NewPCG(1, 2))
 	return play.UnderCrashes(t.Context(), t, kills, clients, connect, func(ctx context.Context, acked *atomic.Int64) {
-		play.AwaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
+		play.AwaitCount(ctx, t, acked, acked.Load()+1+rng.Int64N(200))
 		s.kill()
 		s.start()
 	})

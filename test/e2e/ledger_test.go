@@ -152,7 +152,7 @@ func TestKillWithLedger(t *testing.T) {
 		var last *pawlv1.Run
 		for last == nil {
 			if made < kills {
-				play.AwaitCount(goesOn, &s.sold, s.sold.Load()+1+rng.Int64N(20))
+				play.AwaitCount(goesOn, t, &s.sold, s.sold.Load()+1+rng.Int64N(20))
 			}
 			select {
 			case last = <-ended:

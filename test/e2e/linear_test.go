@@ -32,11 +32,11 @@ func TestCallsAreLinearizable(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 7))
 	for range kills {
-		play.AwaitCount(ctx, &l.Calls, l.Calls.Load()+50+random.Int64N(150))
+		play.AwaitCount(ctx, t, &l.Calls, l.Calls.Load()+50+random.Int64N(150))
 		s.kill()
 		s.start()
 	}
-	play.AwaitCount(ctx, &l.Calls, l.Calls.Load()+100)
+	play.AwaitCount(ctx, t, &l.Calls, l.Calls.Load()+100)
 	l.Over.Store(true)
 	all.Wait()
 	l.Judge(t, "testdata/desk.pack.yaml")

@@ -74,10 +74,10 @@ func TestKillPostgres(t *testing.T) {
 	s.start()
 	pid, rng := s.cmd.Process.Pid, rand.New(rand.NewPCG(3, 4))
 	drivers := play.UnderCrashes(t.Context(), t, times("PAWL_DATABASE_KILLS", 4), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
-		play.AwaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
+		play.AwaitCount(ctx, t, acked, acked.Load()+1+rng.Int64N(200))
 		server.Kill(t)
 		server.Restart(t)
-		play.AwaitCount(ctx, acked, acked.Load()+1)
+		play.AwaitCount(ctx, t, acked, acked.Load()+1)
 		s.lives(pid)
 	})
 	proven(t, server, s, drivers)
@@ -107,10 +107,10 @@ func TestKillConnectionsToPostgres(t *testing.T) {
 		},
 	}
 	drivers := play.UnderCrashes(t.Context(), t, times("PAWL_CONNECTION_CUTS", 6), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
-		play.AwaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
+		play.AwaitCount(ctx, t, acked, acked.Load()+1+rng.Int64N(200))
 		cuts[n%len(cuts)]()
 		n++
-		play.AwaitCount(ctx, acked, acked.Load()+1)
+		play.AwaitCount(ctx, t, acked, acked.Load()+1)
 		s.lives(pid)
 	})
 	s.database = url

@@ -85,7 +85,7 @@ func (o *onDisk) cut() {
 func (o *onDisk) outage(ctx context.Context, acked *atomic.Int64) {
 	o.t.Helper()
 	if o.random.IntN(2) == 0 {
-		play.AwaitCount(ctx, acked, acked.Load()+1+o.random.Int64N(120))
+		play.AwaitCount(ctx, o.t, acked, acked.Load()+1+o.random.Int64N(120))
 	} else {
 		off := o.disk.OffAfter(1 + o.random.Int64N(200))
 		select {

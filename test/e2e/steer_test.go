@@ -445,7 +445,7 @@ func steeredUnderFire(t *testing.T, kind pawlv1.Execution, kills int) {
 	}
 	rng := rand.New(rand.NewPCG(9, 12))
 	for range kills {
-		play.AwaitCount(c.ctx, &c.acks, c.acks.Load()+1+rng.Int64N(6))
+		play.AwaitCount(c.ctx, t, &c.acks, c.acks.Load()+1+rng.Int64N(6))
 		if victim := rng.IntN(2); victim == 0 {
 			s.kill()
 			s.start()

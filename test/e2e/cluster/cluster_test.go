@@ -154,7 +154,7 @@ func TestClusterUnderFaults(t *testing.T) {
 	}
 	driven := play.UnderCrashes(ctx, t, faults, max(runs/4, len(l.spaces)), l.client,
 		c.faults(func(ctx context.Context, acked *atomic.Int64) {
-			play.AwaitCount(ctx, acked, acked.Load()+20+c.random.Int64N(60))
+			play.AwaitCount(ctx, t, acked, acked.Load()+20+c.random.Int64N(60))
 		}))
 	if !c.alone {
 		t.Logf("the nodes share evenly %v after the last fault", c.even(time.Now(), shared))

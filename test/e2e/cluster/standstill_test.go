@@ -220,7 +220,7 @@ func (p *probe) begin(runs pawlv1.RunServiceClient, n int) (run string, begun bo
 func (c *cluster) answered(ctx context.Context) {
 	for _, p := range c.probes {
 		if n := p.answers.Load(); n < noMore {
-			play.AwaitCount(ctx, &p.answers, n+2)
+			play.AwaitCount(ctx, c.t, &p.answers, n+2)
 		}
 	}
 }

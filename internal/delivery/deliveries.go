@@ -292,7 +292,7 @@ func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *m
 	return nil
 }
 
-// clockRecheck is the longest sleep before due reads the clock again, which somebody may set.
+// clockRecheck is the longest sleep before due reads the clock again. The operator may have set the clock meanwhile.
 const clockRecheck = time.Second
 
 // due waits for the time of the next try, but not longer than MaxRetry: the clock may have been set

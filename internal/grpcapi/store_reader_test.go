@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// endlessBackend is a store that goes on until its context ends or somebody refuses what it writes.
+// endlessBackend is a store that writes until its context ends or the reader refuses its data.
 type endlessBackend struct {
 	// checked counts what a check told.
 	checked int
@@ -48,7 +48,7 @@ func (e *endlessBackend) Stats(ctx context.Context) (*pawlv1.StoreStats, error) 
 	return nil, ctx.Err()
 }
 
-// stuckStream is a stream of which nobody takes anything.
+// stuckStream is a stream without a reader.
 type stuckStream[T any] struct {
 	grpc.ServerStream
 	ctx   context.Context
@@ -72,7 +72,7 @@ func errorReason(err error) string {
 	return ""
 }
 
-// storeCalls are the three, by somebody who takes a few messages and then no more.
+// storeCalls are the three calls. Their client reads a few messages and then stops reading.
 func storeCalls(s *storeService) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"backup": func(ctx context.Context) error {

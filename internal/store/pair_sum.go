@@ -37,7 +37,7 @@ func (s *pairSum) Add(key, value []byte, group uint64) {
 	s.Rows, s.Bytes, s.Group = s.Rows+1, s.Bytes+int64(len(key)+len(value)), max(s.Group, group)
 }
 
-// sumOf returns the checksum of an engine that nobody writes to.
+// sumOf returns the checksum of an engine without writers.
 func sumOf(ctx context.Context, e kv.KV) (s pairSum, err error) {
 	err = eachPair(ctx, e, func(key, value []byte, group uint64) error {
 		s.Add(key, value, group)
@@ -46,7 +46,7 @@ func sumOf(ctx context.Context, e kv.KV) (s pairSum, err error) {
 	return s, err
 }
 
-// eachPair calls do for every pair of an engine that nobody writes to, in the order of the keys.
+// eachPair calls do for every pair of an engine without writers, in the order of the keys.
 // key and value are valid only until do returns.
 func eachPair(ctx context.Context, e kv.KV, do func(key, value []byte, group uint64) error) error {
 	view := kv.On(e.View(e.Last()))

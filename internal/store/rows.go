@@ -30,7 +30,7 @@ func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (ma
 		if key, erased, err = txn.Dedupe(key, value); err != nil || !erased {
 			return err
 		}
-		// The body hash is erased, so that nobody can tell whether the request is a repetition.
+		// The body hash is erased, so the sidecar cannot recognize a repetition of the request.
 		return layout.Withheld(txn, ns, key.RunID)
 	})
 	if err != nil {

@@ -30,7 +30,7 @@ type takeoverTimer struct {
 }
 
 // observe records the owner in a new view. gap means that the view before it is so old that leases
-// may have ended only because nobody could renew them.
+// may have ended only because their owners could not renew them.
 func (c *takeoverTimer) observe(owner Member, now time.Time, gap bool) {
 	if gap {
 		c.ownerReturnUntil = now.Add(ownerReturnGrace)

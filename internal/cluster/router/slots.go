@@ -12,7 +12,7 @@ const Partitions = 64
 type Slots struct {
 	at [Partitions]atomic.Pointer[Slot]
 	mu sync.Mutex
-	// changed is closed when any slot changes. It is nil if nobody has called Changed since then.
+	// changed is closed when any slot changes. It is nil until the next call of Changed.
 	changed chan struct{}
 }
 

@@ -28,7 +28,7 @@ func NewIdentity() (Identity, error) {
 	if err != nil {
 		return Identity{}, fmt.Errorf("peer: key: %w", err)
 	}
-	// Nobody checks the dates and the name. The certificate is valid as long as the node's row
+	// The other nodes do not check the dates and the name. The certificate is valid as long as the node's row
 	// has its digest.
 	like := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pawl node"},

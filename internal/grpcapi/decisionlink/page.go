@@ -58,9 +58,9 @@ func write(w http.ResponseWriter, r *http.Request, status int, p page) {
 	}
 }
 
-// html returns the page as HTML. It is no template of html/template: that package keeps the linker from
-// leaving unused methods out, and the program would be 6 MB larger. All values pass through
-// html.EscapeString, and each is in the text of an element.
+// html returns the page as HTML. It does not use html/template: with that package the linker keeps unused
+// methods, and the program is 6 MB larger. Every value is the text of an element, escaped by
+// html.EscapeString.
 func (p page) html() string {
 	var b strings.Builder
 	add := func(format string, values ...string) {

@@ -43,7 +43,7 @@ type Charge struct {
 	Window  int64
 	// Tokens and CostMicro are the amounts that were settled in the window.
 	Tokens, CostMicro int64
-	// HeldTokens and HeldCostMicro are the amounts that are reserved now, in whichever window the reservation began.
+	// HeldTokens and HeldCostMicro are the amounts that are reserved now. Reservations of earlier windows count too.
 	HeldTokens, HeldCostMicro int64
 }
 

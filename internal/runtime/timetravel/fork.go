@@ -30,7 +30,7 @@ type ForkRequest struct {
 	Pack string
 	// Variables is one JSON object that overrides the source's variables; empty = {}.
 	Variables []byte
-	// Artifacts replace the values of these artifacts, whatever their mode.
+	// Artifacts replace the values of these artifacts, in each mode of artifact.
 	Artifacts []machine.ArtifactWrite
 	// Labels override the source's labels.
 	Labels []machine.Label

@@ -52,7 +52,7 @@ type Owner[G any] struct {
 	// epoch is used only by the owner's goroutine.
 	epoch uint64
 	last  atomic.Uint64
-	// moved is closed when last rises. It is nil if nobody waits for that.
+	// moved is closed when last rises. It is nil if no caller waits for that.
 	moving sync.Mutex
 	moved  chan struct{}
 	away   atomic.Pointer[AwayError]

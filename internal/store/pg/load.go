@@ -41,7 +41,7 @@ func (e *KeyError) Error() string {
 }
 
 // Load stores all pairs of another engine, each with its group, and the run keys that keys writes,
-// in one transaction. Nobody may write to the other engine. After an interruption nothing is
+// in one transaction. No other code may write to the other engine. After an interruption nothing is
 // stored. The last group of the partition is then that of the other engine. The partition must be
 // owned and empty. Load always gives the partition back and closes d. Errors: [ErrNotEmpty],
 // *[KeyError].

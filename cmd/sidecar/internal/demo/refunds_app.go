@@ -90,7 +90,7 @@ func refundStart() *pawlv1.StartRunRequest {
 	return &pawlv1.StartRunRequest{Pack: "refund-desk", RequestId: refundRequest, Execution: pawlv1.Execution_EXECUTION_CALLER}
 }
 
-// playModel is the recorded model. It pays one refund in each visit, whatever the result of the previous refund was.
+// playModel is the recorded model. It pays one refund in each visit and ignores the result of the previous one.
 func playModel(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	turn := t.Assignment.GetTurn()
 	if turn.GetTerminal() {

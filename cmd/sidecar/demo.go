@@ -64,7 +64,7 @@ func newDemoApp() *cobra.Command {
 }
 
 func newDemoCodegen(p *output.Printer) *cobra.Command {
-	o := demo.Options{Printer: p}
+	o := demo.CodegenOptions{Options: demo.Options{Printer: p}}
 	cmd := &cobra.Command{
 		Use:   "codegen",
 		Short: "Run the codegen loop of RFC 0009 with a crash in the middle",
@@ -78,7 +78,7 @@ Exit codes: 0 all checks passed; 1 a check failed; 2 there is no go command.`,
 			if o.Binary, err = os.Executable(); err != nil {
 				return err
 			}
-			return demo.Run(cmd.Context(), o)
+			return demo.RunCodegen(cmd.Context(), o)
 		},
 	}
 	cmd.Flags().Var(&o.Store, "store", "PostgreSQL database for the store instead of a directory; the demo creates a schema and does not drop it")

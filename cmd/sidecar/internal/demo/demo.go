@@ -15,28 +15,31 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Options are the settings of the demo.
+// Options are the settings of each demo.
 type Options struct {
 	// Binary is the path of the sidecar's executable. Required.
 	Binary string
-	// Dir is the directory for data and workspace. If it is "", the demo uses a temporary directory and deletes it at the end, except with
-	// Keep.
+	// Dir is the directory for the files of the demo. If it is "", the demo uses a temporary directory and deletes it at the end, except
+	// with Keep.
 	Dir  string
 	Keep bool
-	// Store is the database for the store. If it is zero, the store is in Dir.
-	Store dsn.URL
 	// Printer receives the output of the demo.
 	Printer *output.Printer
 }
 
-// timeout bounds the duration of the demo.
+// CodegenOptions are the settings of the codegen demo.
+type CodegenOptions struct {
+	Options
+	// Store is the database for the store. If it is zero, the store is in Dir.
+	Store dsn.URL
+}
+
+// timeout bounds the duration of a demo.
 const timeout = 3 * time.Minute
 
-// Run runs the demo. It returns an error if the run differs in any way from the expected run.
-func Run(ctx context.Context, o Options) (err error) {
-	if _, err := exec.LookPath("go"); err != nil {
-		return output.Usage(fmt.Errorf("the demo runs go test: %w", err))
-	}
+// inDir calls do with a context that ends after the timeout. If Dir is empty, it sets Dir to a temporary directory and deletes the
+// directory afterwards, except with Keep.
+func (o *Options) inDir(ctx context.Context, do func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if o.Dir == "" {
@@ -47,17 +50,33 @@ func Run(ctx context.Context, o Options) (err error) {
 			defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
 		}
 	}
-	d, err := prepare(o)
-	if err != nil {
-		return err
+	return do(ctx)
+}
+
+// printLine prints one line of the output, with a label.
+func (o *Options) printLine(label, format string, args ...any) {
+	if !o.Printer.JSON {
+		o.Printer.Printf("%s %s\n", o.Printer.Bold(fmt.Sprintf("%-14s", label)), fmt.Sprintf(format, args...))
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
-	return d.play(ctx)
+}
+
+// RunCodegen runs the codegen demo. It returns an error if the run differs in any way from the expected run.
+func RunCodegen(ctx context.Context, o CodegenOptions) error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return output.Usage(fmt.Errorf("the demo runs go test: %w", err))
+	}
+	return o.inDir(ctx, func(ctx context.Context) error {
+		d, err := prepare(o)
+		if err != nil {
+			return err
+		}
+		return errors.Join(d.play(ctx), d.close())
+	})
 }
 
 // demo is a demo in progress.
 type demo struct {
-	Options
+	CodegenOptions
 	pack string
 	// schema is the schema of the database that the demo uses.
 	schema  string
@@ -70,8 +89,8 @@ type demo struct {
 	restored int
 }
 
-func prepare(o Options) (*demo, error) {
-	d := &demo{Options: o, pack: filepath.Join(o.Dir, "codegen-agent.yaml"), schema: fmt.Sprintf("pawl_demo_%d", time.Now().UnixNano())}
+func prepare(o CodegenOptions) (*demo, error) {
+	d := &demo{CodegenOptions: o, pack: filepath.Join(o.Dir, "codegen-agent.yaml"), schema: fmt.Sprintf("pawl_demo_%d", time.Now().UnixNano())}
 	content, err := assets.ReadFile("assets/codegen-agent.yaml")
 	if err != nil {
 		return nil, err
@@ -98,13 +117,6 @@ func (d *demo) close() error {
 		errs = append(errs, d.process.kill())
 	}
 	return errors.Join(errs...)
-}
-
-// printLine prints one line of the output, with a label.
-func (d *demo) printLine(label, format string, args ...any) {
-	if !d.Printer.JSON {
-		d.Printer.Printf("%s %s\n", d.Printer.Bold(fmt.Sprintf("%-14s", label)), fmt.Sprintf(format, args...))
-	}
 }
 
 // play runs the demo from start to end.

@@ -34,20 +34,13 @@ type RefundOptions struct {
 // RunRefunds runs the refund demo: an agent pays refunds, and each payment is a line in a ledger file. App and sidecar are killed between
 // a payment and its record. A payment above 100 waits for a person. The budget of the run stops a model that would otherwise pay for
 // ever. RunRefunds returns an error if the run differs from the expected run. It needs no network and no Go toolchain.
-func RunRefunds(ctx context.Context, o RefundOptions) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if o.Dir == "" {
-		if o.Dir, err = os.MkdirTemp("", "pawl-demo-"); err != nil {
-			return err
+func RunRefunds(ctx context.Context, o RefundOptions) error {
+	return o.inDir(ctx, func(ctx context.Context) error {
+		r := &refundDemo{
+			RefundOptions: o, ledger: Ledger{Path: filepath.Join(o.Dir, "ledger.jsonl")}, listen: "127.0.0.1:0", http: "127.0.0.1:0",
 		}
-		if !o.Keep {
-			defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
-		}
-	}
-	r := &refundDemo{RefundOptions: o, ledger: Ledger{Path: filepath.Join(o.Dir, "ledger.jsonl")}, listen: "127.0.0.1:0", http: "127.0.0.1:0"}
-	defer func() { err = errors.Join(err, r.close()) }()
-	return r.play(ctx)
+		return errors.Join(r.play(ctx), r.close())
+	})
 }
 
 // refundDemo is a refund demo in progress.
@@ -95,12 +88,6 @@ func (r *refundDemo) close() error {
 	return errors.Join(errs...)
 }
 
-func (r *refundDemo) say(label, format string, args ...any) {
-	if !r.Printer.JSON {
-		r.Printer.Printf("%s %s\n", r.Printer.Bold(fmt.Sprintf("%-9s", label)), fmt.Sprintf(format, args...))
-	}
-}
-
 // play runs the demo from start to end.
 func (r *refundDemo) play(ctx context.Context) error {
 	r.introduce()
@@ -121,7 +108,7 @@ func (r *refundDemo) play(ctx context.Context) error {
 	if r.run, err = r.client.Start(ctx, refundStart()); err != nil {
 		return err
 	}
-	r.say("run", "%s, shown at http://%s/runs/%s", r.run.ID(), r.http, r.run.ID())
+	r.printLine("run", "%s, shown at http://%s/runs/%s", r.run.ID(), r.http, r.run.ID())
 	records := make(chan error, 1)
 	go func() { records <- r.follow(ctx) }()
 	if err := r.runApp(ctx, crashOrder); err != nil {
@@ -163,7 +150,7 @@ func (r *refundDemo) start() (err error) {
 		return err
 	}
 	r.listen, r.http = r.process.addr, r.process.http
-	r.say("sidecar", "process %d serves %s, ready after %d ms", r.process.cmd.Process.Pid, r.listen, r.process.ready.Milliseconds())
+	r.printLine("sidecar", "process %d serves %s, ready after %d ms", r.process.cmd.Process.Pid, r.listen, r.process.ready.Milliseconds())
 	return nil
 }
 
@@ -181,7 +168,7 @@ func (r *refundDemo) runApp(ctx context.Context, hangAt string) error {
 	if err := r.app.Start(); err != nil {
 		return fmt.Errorf("start app: %w", err)
 	}
-	r.say("app", "process %d executes prompts and tools", r.app.Process.Pid)
+	r.printLine("app", "process %d executes prompts and tools", r.app.Process.Pid)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err == nil && strings.TrimSpace(line) == Hanging {
 		return r.crash()
@@ -196,7 +183,7 @@ func (r *refundDemo) runApp(ctx context.Context, hangAt string) error {
 
 // crash kills app and sidecar and starts the sidecar again.
 func (r *refundDemo) crash() error {
-	r.say("SIGKILL", "to app %d and sidecar %d: order %s is in the ledger, and its record is not written", r.app.Process.Pid, r.process.cmd.Process.Pid, crashOrder)
+	r.printLine("SIGKILL", "to app %d and sidecar %d: order %s is in the ledger, and its record is not written", r.app.Process.Pid, r.process.cmd.Process.Pid, crashOrder)
 	errs := errors.Join(killApp(r.app), r.process.kill())
 	r.app, r.process = nil, nil
 	r.facts.Crashes++
@@ -255,27 +242,27 @@ func (r *refundDemo) tell(ctx context.Context, record *pawlv1.Record, payments m
 		switch body.StepDecided.GetVerdict() {
 		case pawlv1.StepVerdict_STEP_VERDICT_APPROVED, pawlv1.StepVerdict_STEP_VERDICT_EDITED:
 			r.facts.Approved++
-			r.say("approved", "step %d", body.StepDecided.GetStep())
+			r.printLine("approved", "step %d", body.StepDecided.GetStep())
 		default:
 			r.facts.Denied++
-			r.say("denied", "step %d: no payment", body.StepDecided.GetStep())
+			r.printLine("denied", "step %d: no payment", body.StepDecided.GetStep())
 		}
 	case *pawlv1.Record_StepOutcomeUnknown:
 		r.facts.LookedUp++
-		r.say("unknown", "whether step %d was paid is not known: find_payment looks into the ledger", body.StepOutcomeUnknown.GetStep())
+		r.printLine("unknown", "whether step %d was paid is not known: find_payment looks into the ledger", body.StepOutcomeUnknown.GetStep())
 	case *pawlv1.Record_StepResolved:
 		if body.StepResolved.GetTool() != "pay" || !body.StepResolved.GetOk() {
 			return nil
 		}
 		p := payments[body.StepResolved.GetStep()]
 		r.facts.Paid = append(r.facts.Paid, fmt.Sprintf("%s/%d", r.run.ID(), body.StepResolved.GetStep()))
-		r.say("paid", "order %s, %.2f, as step %d", p.Order, p.Amount, body.StepResolved.GetStep())
+		r.printLine("paid", "order %s, %.2f, as step %d", p.Order, p.Amount, body.StepResolved.GetStep())
 	case *pawlv1.Record_Transition:
 		if body.Transition.GetToState() == "closed" {
-			r.say("budget", "another payment does not fit: the model is not asked again, the run goes to %q", "closed")
+			r.printLine("budget", "another payment does not fit: the model is not asked again, the run goes to %q", "closed")
 		}
 	case *pawlv1.Record_Ended:
-		r.say("ended", "%s (%s)", strings.TrimPrefix(body.Ended.GetStatus().String(), "RUN_STATUS_"), body.Ended.GetReason())
+		r.printLine("ended", "%s (%s)", strings.TrimPrefix(body.Ended.GetStatus().String(), "RUN_STATUS_"), body.Ended.GetReason())
 	}
 	return nil
 }
@@ -283,13 +270,13 @@ func (r *refundDemo) tell(ctx context.Context, record *pawlv1.Record, payments m
 // hold waits for the decision about a held payment, while records are still printed. The decision can come from the web page, the command
 // line or the terminal. The first one applies.
 func (r *refundDemo) hold(ctx context.Context, step uint32, p Payment) error {
-	r.say("held", "order %s, %.2f: above 100, so a person decides about exactly this call", p.Order, p.Amount)
+	r.printLine("held", "order %s, %.2f: above 100, so a person decides about exactly this call", p.Order, p.Amount)
 	waiting, cancel := context.WithCancel(ctx)
 	r.decided = cancel
 	if r.Person == nil {
 		return r.decide(ctx, step, pawlv1.StepDecision_STEP_DECISION_APPROVE, "approved by the demo")
 	}
-	r.say("", "approve it on the page above, or press Enter here; d and Enter denies it")
+	r.printLine("", "approve it on the page above, or press Enter here; d and Enter denies it")
 	if r.lines == nil {
 		r.lines = make(chan string)
 		go func() {
@@ -311,7 +298,7 @@ func (r *refundDemo) hold(ctx context.Context, step uint32, p Payment) error {
 			reason = "no decision within a minute: approved by the demo"
 		}
 		if err := r.decide(waiting, step, decision, reason); err != nil && waiting.Err() == nil {
-			r.say("", "the decision was refused: %v", err)
+			r.printLine("", "the decision was refused: %v", err)
 		}
 	}()
 	return nil

@@ -47,7 +47,7 @@ func (r *refundDemo) finish(ctx context.Context) error {
 		}
 		return output.WriteJSON(r.Printer.Out, doc)
 	}
-	r.say("check", "%s", checked)
+	r.printLine("check", "%s", checked)
 	r.print(got.GetRun(), payments)
 	return nil
 }

@@ -85,7 +85,7 @@ func (StepDecision) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_v1_control_proto_rawDescGZIP(), []int{0}
 }
 
-// ApprovalTimeout is what happens where nobody decides in time.
+// ApprovalTimeout is what happens if no decision comes in time.
 type ApprovalTimeout int32
 
 const (
@@ -153,7 +153,7 @@ type DecideStepRequest struct {
 	Decision StepDecision `protobuf:"varint,5,opt,name=decision,proto3,enum=pawl.v1.StepDecision" json:"decision,omitempty"`
 	// Arguments that go out instead, JSON; with EDIT alone. Default: empty.
 	PayloadJson string `protobuf:"bytes,6,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
-	// The caller's words, kept in the record; a denial's are told to the model. At most 4096
+	// The caller's words, kept in the record; the model gets those of a denial. At most 4096
 	// bytes. Default: empty.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What is approved goes out by then, or is held again. Default: unset, whenever.
@@ -348,7 +348,7 @@ type ListApprovalsRequest struct {
 	// Default: empty, the first page.
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Name of a person, such as "alice@example.com". Set, each held call has a link with which the
-	// principal "link:" and this name decides about it. Requires the scope steps:approve, and that
+	// principal MAKER>link:NAME decides about it. Requires the scope steps:approve, and that
 	// the operator has set up links. Default: empty, there are no links.
 	LinkFor       string `protobuf:"bytes,6,opt,name=link_for,json=linkFor,proto3" json:"link_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -504,9 +504,9 @@ type Approval struct {
 	// Why the pack's condition could not be evaluated. Default: empty, the pack holds the
 	// call.
 	ConditionError string `protobuf:"bytes,9,opt,name=condition_error,json=conditionError,proto3" json:"condition_error,omitempty"`
-	// What happens at call.deadline if nobody decides.
+	// What happens at call.deadline if there is no decision.
 	OnTimeout ApprovalTimeout `protobuf:"varint,10,opt,name=on_timeout,json=onTimeout,proto3,enum=pawl.v1.ApprovalTimeout" json:"on_timeout,omitempty"`
-	// True: whoever started the run does not decide.
+	// True: the principal that started the run cannot decide.
 	NotStarter bool `protobuf:"varint,11,opt,name=not_starter,json=notStarter,proto3" json:"not_starter,omitempty"`
 	// Events that move the run from outside, where no call is held.
 	Events []*ExternalEvent `protobuf:"bytes,12,rep,name=events,proto3" json:"events,omitempty"`
@@ -1045,7 +1045,7 @@ type Schedule struct {
 	Next []*timestamppb.Timestamp `protobuf:"bytes,11,rep,name=next,proto3" json:"next,omitempty"`
 	// Instant of the last run that it began; unset: it began none.
 	LastAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
-	// That run; empty: none, or nobody knows which.
+	// That run; empty: none, or it is not known.
 	LastRunId string `protobuf:"bytes,13,opt,name=last_run_id,json=lastRunId,proto3" json:"last_run_id,omitempty"`
 	// Runs that it began.
 	Fired uint64 `protobuf:"varint,14,opt,name=fired,proto3" json:"fired,omitempty"`

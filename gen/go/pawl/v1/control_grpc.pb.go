@@ -36,7 +36,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ControlService is for whoever answers for what runs do. Its calls that change a run are
+// ControlService is for the people who are responsible for runs. Its calls that change a run are
 // inputs of that run as those of RunService are: recorded with their principal, idempotent by
 // their id, and answered after the sync.
 //
@@ -49,7 +49,7 @@ type ControlServiceClient interface {
 	// sensitive, values:sensitive as well.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
-	// was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
+	// was left, or it needs no approval; DIGEST_MISMATCH: the call is another than the one
 	// that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
 	// (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
 	// INVALID_JSON), PERMISSION_DENIED (SCOPE_MISSING: the arguments are sensitive, and the
@@ -191,7 +191,7 @@ func (c *controlServiceClient) ListBudgets(ctx context.Context, in *ListBudgetsR
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
 //
-// ControlService is for whoever answers for what runs do. Its calls that change a run are
+// ControlService is for the people who are responsible for runs. Its calls that change a run are
 // inputs of that run as those of RunService are: recorded with their principal, idempotent by
 // their id, and answered after the sync.
 //
@@ -204,7 +204,7 @@ type ControlServiceServer interface {
 	// sensitive, values:sensitive as well.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
-	// was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
+	// was left, or it needs no approval; DIGEST_MISMATCH: the call is another than the one
 	// that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
 	// (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
 	// INVALID_JSON), PERMISSION_DENIED (SCOPE_MISSING: the arguments are sensitive, and the

@@ -40,7 +40,7 @@ const (
 //
 // DeliveryService is for programs that follow the records of all runs: consumers
 // keep their place with the sidecar and read by StreamTransitions, webhooks are sent
-// the records. Both are told every record at least once and in order.
+// the records. Both get every record at least once and in order.
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can,
 // RUN_NOT_FOUND excepted; the writing ones also DISK_LOW, QUEUE_FULL, NAME_TOO_LONG
@@ -243,7 +243,7 @@ func (c *deliveryServiceClient) DiscardDeadLetter(ctx context.Context, in *Disca
 //
 // DeliveryService is for programs that follow the records of all runs: consumers
 // keep their place with the sidecar and read by StreamTransitions, webhooks are sent
-// the records. Both are told every record at least once and in order.
+// the records. Both get every record at least once and in order.
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can,
 // RUN_NOT_FOUND excepted; the writing ones also DISK_LOW, QUEUE_FULL, NAME_TOO_LONG

@@ -827,7 +827,7 @@ type ValidatePackRequest struct {
 	// (default 1 MiB).
 	Content []byte `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	// File name, for people who read the request; it changes nothing: JSON and YAML
-	// are told apart by their first character. Default: empty.
+	// are distinguished by their first character. Default: empty.
 	Filename string `protobuf:"bytes,3,opt,name=filename,proto3" json:"filename,omitempty"`
 	// Applies one published version of the format exactly, "1.4.0" to "1.9.0". Default: empty,
 	// the union of both.
@@ -1013,7 +1013,7 @@ type RegisterPackRequest struct {
 	// (default 1 MiB).
 	Content []byte `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	// File name, for people who read the request; it changes nothing: JSON and YAML
-	// are told apart by their first character. Default: empty.
+	// are distinguished by their first character. Default: empty.
 	Filename string `protobuf:"bytes,3,opt,name=filename,proto3" json:"filename,omitempty"`
 	// Applies one published version of the format exactly, "1.4.0" to "1.9.0". Default: empty,
 	// the union of both.
@@ -1354,7 +1354,7 @@ type PackTool struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// True: an agent; its calls are delegations.
 	Agent bool `protobuf:"varint,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// What models are told of it; of an agent without a declared tool what its card says.
+	// Description for models; for an agent without a declared tool it is that of its card.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// Prompts whose turns may call it, by name: they list it and do not block it. Empty: only
 	// the sidecar calls it, to settle or to undo another tool's calls.

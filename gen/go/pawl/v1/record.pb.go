@@ -351,7 +351,7 @@ const (
 	StepKind_STEP_KIND_TOOL StepKind = 1
 	// A tool call whose tool is an agent, made by the sidecar.
 	StepKind_STEP_KIND_DELEGATION StepKind = 2
-	// A call of a model, made by whoever executes the turn.
+	// A call of a model, made by the executor of the turn.
 	StepKind_STEP_KIND_MODEL StepKind = 3
 )
 
@@ -617,7 +617,7 @@ func (RecordKind) EnumDescriptor() ([]byte, []int) {
 type StepVerdict int32
 
 const (
-	// Not set: nobody has decided.
+	// Not set: there is no decision.
 	StepVerdict_STEP_VERDICT_UNSPECIFIED StepVerdict = 0
 	// The call goes out as it is.
 	StepVerdict_STEP_VERDICT_APPROVED StepVerdict = 1
@@ -625,7 +625,7 @@ const (
 	StepVerdict_STEP_VERDICT_DENIED StepVerdict = 2
 	// It goes out with another payload.
 	StepVerdict_STEP_VERDICT_EDITED StepVerdict = 3
-	// Nobody decided in time.
+	// No decision came in time.
 	StepVerdict_STEP_VERDICT_TIMED_OUT StepVerdict = 4
 	// It was approved and did not go out in time; it is held again.
 	StepVerdict_STEP_VERDICT_EXPIRED StepVerdict = 5
@@ -1665,7 +1665,7 @@ type Usage struct {
 	// Model that took the tokens, as x_pawl.prices or the operator's file (--prices) call
 	// it: they say what it costs. Default: empty, not told.
 	Model string `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
-	// In a record, true: nobody reported all of it, and what was missing is that of the bound
+	// In a record, true: the reports did not have all of it, and what was missing is that of the bound
 	// of the call. In a request, of a call of a model, above all of one that failed: the provider
 	// was at work on it and did not tell all that it wrote, so that no less than the bound
 	// counts. Default false.
@@ -1784,7 +1784,7 @@ type ModelRequest struct {
 	// System prompt. Default: unset, that of `previous_step`; else none. Stored once in a run
 	// however often it is set: in records it is left out where an earlier one has it.
 	System *string `protobuf:"bytes,3,opt,name=system,proto3,oneof" json:"system,omitempty"`
-	// What the model is told of tools, as JSON. As for system.
+	// The tools that the model can call, as JSON. As for system.
 	ToolsJson *string `protobuf:"bytes,4,opt,name=tools_json,json=toolsJson,proto3,oneof" json:"tools_json,omitempty"`
 	// Parameters of the call, as JSON. As for system.
 	ParametersJson *string `protobuf:"bytes,5,opt,name=parameters_json,json=parametersJson,proto3,oneof" json:"parameters_json,omitempty"`
@@ -2402,11 +2402,11 @@ func (x *ToolCallRef) GetIndex() int32 {
 // Fault is an error as data.
 type Fault struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Machine-readable word, chosen by whoever reports it; required, at most 128 bytes.
+	// Machine-readable word, chosen by the reporter; required, at most 128 bytes.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	// For people. Default: empty; at most 16 KiB.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Where the reporter's code raised it, for whoever mends that code: a traceback.
+	// Where the reporter's code raised it, for its developer: a traceback.
 	// Told with the record, never to senders of A2A messages. Default: empty; at most
 	// 16 KiB, the clients send 8.
 	Trace         string `protobuf:"bytes,3,opt,name=trace,proto3" json:"trace,omitempty"`
@@ -3382,7 +3382,7 @@ type Record_NoticeAdded struct {
 }
 
 type Record_StepOutcomeUnknown struct {
-	// Nobody knows what came of an attempt, and somebody is asked.
+	// The outcome of an attempt is unknown, and an inquiry began.
 	StepOutcomeUnknown *StepOutcomeUnknown `protobuf:"bytes,80,opt,name=step_outcome_unknown,json=stepOutcomeUnknown,proto3,oneof"`
 }
 
@@ -4461,7 +4461,7 @@ type StepDecided struct {
 	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
 	// What goes out instead of the request's arguments, of EDITED.
 	PayloadJson string `protobuf:"bytes,5,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
-	// The words of whoever decided. Default: empty.
+	// The reason that the deciding principal gave. Default: empty.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The call goes out by then, or is held again; unset: whenever.
 	Expires *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires,proto3" json:"expires,omitempty"`
@@ -4572,7 +4572,7 @@ type StepResolved struct {
 	ResultJson string `protobuf:"bytes,5,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
 	// Error; unset if ok.
 	Error *Fault `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// True: nobody knows whether what the call changes elsewhere happened.
+	// True: it is unknown whether the call had its effect.
 	Unknown bool `protobuf:"varint,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	// Attempt that is issued next under the same number; 0: the answer is final.
 	Next int32 `protobuf:"varint,8,opt,name=next,proto3" json:"next,omitempty"`
@@ -4950,7 +4950,7 @@ func (x *UncompensatedEffect) GetCode() string {
 }
 
 // StepOutcomeUnknown: it is unknown what came of an attempt of a step. Until the tool that may
-// know has answered, nobody is given the step.
+// know has answered, no worker gets the step.
 type StepOutcomeUnknown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number in the run.
@@ -4959,7 +4959,7 @@ type StepOutcomeUnknown struct {
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Attempt that is in doubt, from 1.
 	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Why nobody knows.
+	// Why the outcome is unknown.
 	Error *Fault `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// Worker that had it; empty: none.
 	Worker string `protobuf:"bytes,5,opt,name=worker,proto3" json:"worker,omitempty"`
@@ -5172,7 +5172,7 @@ type StepCancelled struct {
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the step is.
 	Kind StepKind `protobuf:"varint,4,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
-	// What is taken for consumed and settled: the step was out, and nobody will tell. Unset:
+	// What is taken for consumed and settled: the step was out, and no report will come. Unset:
 	// nothing.
 	Usage         *Usage `protobuf:"bytes,50,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5244,7 +5244,7 @@ func (x *StepCancelled) GetUsage() *Usage {
 	return nil
 }
 
-// BudgetRaised: whoever may lets the run consume more. 0: there is no such limit.
+// BudgetRaised: a principal with the right lets the run consume more. 0: there is no such limit.
 type BudgetRaised struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tokens, from now on.
@@ -5566,7 +5566,7 @@ func (x *StepDelegated) GetQuestion() []*Part {
 
 // NoChange is a request with an idempotency id that was answered and changed nothing,
 // as PauseRun of a paused run. It keeps the id: a late repeat gets the same answer and
-// has no effect, whatever happened meanwhile.
+// has no effect, also if the run has changed meanwhile.
 type NoChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Call that was answered, for example "PauseRun".
@@ -5826,8 +5826,8 @@ type Stopped struct {
 	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
 	// MODEL step up to which the turn's words joined the conversation; 0: none did.
 	ConversationThroughStep uint32 `protobuf:"varint,4,opt,name=conversation_through_step,json=conversationThroughStep,proto3" json:"conversation_through_step,omitempty"`
-	// The tool step that answers each of the calls of that step, in their order; 0: nobody
-	// answered it, the conversation says CANCELLED_BY_USER.
+	// The tool step that answers each of the calls of that step, in their order; 0: the call
+	// has no answer, the conversation says CANCELLED_BY_USER.
 	Calls         []uint32 `protobuf:"varint,5,rep,packed,name=calls,proto3" json:"calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5903,7 +5903,7 @@ type NoticeAdded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A stable UPPER_SNAKE word.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
-	// What the model is told.
+	// Text that the model gets.
 	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5958,7 +5958,7 @@ type IncludedMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its Steered or NoticeAdded record.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// What the model is told, as a message of role "user".
+	// Text that the model gets, as a message of role "user".
 	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -307,7 +307,7 @@ type Run struct {
 	Tokens int64 `protobuf:"varint,21,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Cost settled from usage, in millionths of a US dollar.
 	CostMicroUsd int64 `protobuf:"varint,22,opt,name=cost_micro_usd,json=costMicroUsd,proto3" json:"cost_micro_usd,omitempty"`
-	// Those of `tokens` whose usage nobody reported in full (Usage.estimated).
+	// Those of `tokens` whose usage was not reported in full (Usage.estimated).
 	EstimatedTokens int64 `protobuf:"varint,71,opt,name=estimated_tokens,json=estimatedTokens,proto3" json:"estimated_tokens,omitempty"`
 	// Number of the last step; 0: none was issued.
 	LastStep uint32 `protobuf:"varint,23,opt,name=last_step,json=lastStep,proto3" json:"last_step,omitempty"`
@@ -373,7 +373,7 @@ type Run struct {
 	// Unset: they were not.
 	Erased *Erasure `protobuf:"bytes,83,opt,name=erased,proto3" json:"erased,omitempty"`
 	// Its calls that wait for the operator's limits (`--limits`) now, those that wait longest
-	// first; empty where a past state is told, and in ListTransitions' snapshots.
+	// first; empty for a past state, and in ListTransitions' snapshots.
 	WaitingFor []*LimitWait `protobuf:"bytes,65,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	// True: its effects are being undone; no turn is handed out, and no input taken.
 	Compensating  bool `protobuf:"varint,160,opt,name=compensating,proto3" json:"compensating,omitempty"`
@@ -1444,7 +1444,7 @@ type ModelStep struct {
 	// True: an execution asked something else than what is recorded.
 	RequestChanged bool `protobuf:"varint,6,opt,name=request_changed,json=requestChanged,proto3" json:"request_changed,omitempty"`
 	// Most tokens that the answer to the pending attempt may have: what the call reserved of a
-	// budget of the run, or of an operator's account. Whoever makes the call asks the provider
+	// budget of the run, or of an operator's account. The executor of the call asks the provider
 	// for no more. 0: nothing holds the call to its bound, or it said none.
 	MaxOutputTokens int64 `protobuf:"varint,71,opt,name=max_output_tokens,json=maxOutputTokens,proto3" json:"max_output_tokens,omitempty"`
 	unknownFields   protoimpl.UnknownFields
@@ -1556,7 +1556,7 @@ type Step struct {
 	// Error; unset unless status is ERROR and bodies are given.
 	Error *Fault `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
 	// "RUN/STEP", the same for every attempt: the idempotency key of what the tool
-	// changes outside, for whoever makes the call. Always set.
+	// changes outside, for the executor of the call. Always set.
 	IdempotencyKey string `protobuf:"bytes,12,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// True: payload, result and error (of an outcome: result and error) are left out,
 	// because the steps of one answer hold 16 MiB at most. A request of this key with the
@@ -1573,11 +1573,11 @@ type Step struct {
 	// True: payload_json, result_json and error are not told, since the caller lacks the
 	// scope values:sensitive.
 	Redacted bool `protobuf:"varint,31,opt,name=redacted,proto3" json:"redacted,omitempty"`
-	// What there is to a call that is to be approved; unset: nobody has to.
+	// What there is to a call that is to be approved; unset: it needs no approval.
 	Approval *StepApproval `protobuf:"bytes,40,opt,name=approval,proto3" json:"approval,omitempty"`
 	// The step that this one of the sidecar's own is about; unset: a turn asked for it.
 	About *StepAbout `protobuf:"bytes,60,opt,name=about,proto3" json:"about,omitempty"`
-	// Number of the step that asks whether the attempt happened; 0: nobody is asked.
+	// Number of the step that asks whether the attempt happened; 0: there is no inquiry.
 	Inquiry uint32 `protobuf:"varint,61,opt,name=inquiry,proto3" json:"inquiry,omitempty"`
 	// True: the caller of RequestStep makes the call itself, and no worker gets it.
 	ByCaller      bool `protobuf:"varint,62,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
@@ -1781,7 +1781,7 @@ type StepApproval struct {
 	Digest string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
 	// The last decision; unspecified: there was none.
 	Verdict StepVerdict `protobuf:"varint,4,opt,name=verdict,proto3,enum=pawl.v1.StepVerdict" json:"verdict,omitempty"`
-	// Principal that decided. Default: empty, nobody has.
+	// Principal that decided. Default: empty, there is no decision.
 	DecidedBy string `protobuf:"bytes,5,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	// When it was decided; unset: it was not.
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
@@ -2336,7 +2336,7 @@ type ForkRunRequest struct {
 	// Variables as one JSON object, set over the run's. Into another pack only those of
 	// the run go that it knows. Default: empty, {}.
 	VariablesJson string `protobuf:"bytes,5,opt,name=variables_json,json=variablesJson,proto3" json:"variables_json,omitempty"`
-	// Values that replace what these artifacts hold, whatever their mode. Default: empty.
+	// Values that replace what these artifacts hold, in each mode of artifact. Default: empty.
 	Artifacts []*ArtifactWrite `protobuf:"bytes,6,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// Labels, set over the run's. Default: empty.
 	Labels map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -3568,7 +3568,7 @@ type EmitEventRequest struct {
 	// Default: empty, no protection against repeats. At most 128 bytes.
 	EventId string `protobuf:"bytes,5,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Seq that the run's last Transition must have (Run.visit_seq), so that of two
-	// racing writers one is told. Default 0: not asked.
+	// racing writers one gets an error. Default 0: not asked.
 	ExpectedSeq uint64 `protobuf:"varint,6,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
 	// Turn token, where the caller moves the run as the turn's holder. Default:
 	// empty, moved from outside.
@@ -3771,7 +3771,7 @@ type SendInputRequest struct {
 	// Default: empty, no protection against repeats. At most 128 bytes.
 	MessageId string `protobuf:"bytes,4,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// Seq that the run's last Transition must have (Run.visit_seq), so that of two
-	// racing writers one is told. Default 0: not asked.
+	// racing writers one gets an error. Default 0: not asked.
 	ExpectedSeq uint64 `protobuf:"varint,5,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
 	// Pending delegation whose agent asks: the parts go to it. Default 0: the turn.
 	Step          uint32 `protobuf:"varint,30,opt,name=step,proto3" json:"step,omitempty"`
@@ -4295,7 +4295,7 @@ func (x *Remaining) GetWallTime() *durationpb.Duration {
 	return nil
 }
 
-// ToolSpec is a tool as a model is told of it.
+// ToolSpec is the description of a tool for a model.
 type ToolSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name: the key of the pack's tool, or a member key.
@@ -4575,7 +4575,7 @@ type SetArtifactsRequest struct {
 	// Default: empty, no protection against repeats. At most 128 bytes.
 	WriteId string `protobuf:"bytes,4,opt,name=write_id,json=writeId,proto3" json:"write_id,omitempty"`
 	// Seq that the run's last Transition must have (Run.visit_seq), so that of two
-	// racing writers one is told. Default 0: not asked.
+	// racing writers one gets an error. Default 0: not asked.
 	ExpectedSeq uint64 `protobuf:"varint,5,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
 	// Turn token, where the caller writes as the turn's holder. Default: empty,
 	// written from outside.
@@ -4748,13 +4748,13 @@ type CompleteTurnRequest struct {
 	// empty, none.
 	Artifacts []*ArtifactWrite `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// Seq that the run's last Transition must have (Run.visit_seq), so that of two
-	// racing writers one is told. Default 0: not asked.
+	// racing writers one gets an error. Default 0: not asked.
 	ExpectedSeq uint64 `protobuf:"varint,11,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
 	// Idempotency id: the same id with the same body is answered with
 	// the first answer, for ever; with another body it is refused.
 	// Default: empty, no protection against repeats. At most 128 bytes.
 	RequestId string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Makes the run wait for an input or an authorisation, whatever the state,
+	// Makes the run wait for an input or an authorisation, in every state,
 	// terminal ones included; not with an event. Default: unset, it does not.
 	Awaiting Awaiting `protobuf:"varint,30,opt,name=awaiting,proto3,enum=pawl.v1.Awaiting" json:"awaiting,omitempty"`
 	// True: over A2A the output answers the sender as a message instead of a task.
@@ -5591,8 +5591,8 @@ type StepRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Key, unique in the visit; at most 256 bytes. Default: empty, the ordinal of
 	// the request, from 1, among those of this execution (one token, one delivery);
-	// in further turns of a visit with the turn's seq and a dot before it. Whoever
-	// goes on in the middle of a turn under a new token has to name its keys.
+	// in further turns of a visit with the turn's seq and a dot before it. A
+	// caller that continues a turn under a new token has to name its keys.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// Tool that the prompt lists; required.
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
@@ -5601,8 +5601,8 @@ type StepRequest struct {
 	// True: counts one against max_reframes. Default false.
 	Reframe bool `protobuf:"varint,4,opt,name=reframe,proto3" json:"reframe,omitempty"`
 	// The model's call that this is. Its key is then that of the MODEL step, a slash and the
-	// index, whatever the model worded, and a request of that key is answered from the
-	// record whatever its payload; key has to be empty. Default: unset, no model asked.
+	// index, independent of what the model wrote, and a request of that key is answered from the
+	// record for every payload; key has to be empty. Default: unset, no model asked.
 	Call *ToolCallRef `protobuf:"bytes,5,opt,name=call,proto3" json:"call,omitempty"`
 	// True: the caller makes this call itself, in all its attempts, and no worker gets it. It
 	// is without effect for an agent's call, in a request under a lease of a worker, and for a
@@ -6952,14 +6952,14 @@ type ResolveStepRequest struct {
 	Answer isResolveStepRequest_Answer `protobuf_oneof:"answer"`
 	// Turn token of the turn that asked. Default: empty, which only admin may leave.
 	TurnToken string `protobuf:"bytes,8,opt,name=turn_token,json=turnToken,proto3" json:"turn_token,omitempty"`
-	// True: no further attempt can help, whatever the tool allows; of an error alone.
+	// True: no further attempt can help, also if the tool allows more; of an error alone.
 	// Default false.
 	NonRetryable bool `protobuf:"varint,9,opt,name=non_retryable,json=nonRetryable,proto3" json:"non_retryable,omitempty"`
 	// How long to wait at least before the next attempt, up to the tool's longest pause; of
 	// an error that is not non_retryable. Default: unset, the pack's pauses alone.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,10,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// True: what the call changes elsewhere may have happened all the same, and whoever
-	// answers does not know: a request without an answer, a result that cannot be told. The
+	// True: what the call changes elsewhere may have happened all the same, and the caller
+	// does not know: a request without an answer, a result that cannot be told. The
 	// step goes the way of a lost worker, x_pawl.tools.NAME.on_unknown, and its business key
 	// stays taken. Of an error that is not non_retryable. Default false: nothing happened.
 	Unknown bool `protobuf:"varint,11,opt,name=unknown,proto3" json:"unknown,omitempty"`

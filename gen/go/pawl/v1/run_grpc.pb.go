@@ -79,8 +79,8 @@ const (
 // Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
 // with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
 // makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
-// OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
-// knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+// OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: it is
+// not known whether it happened; repeat it with the same id), FAILED_PRECONDITION
 // (IMPORTED: the run was imported to be looked at).
 //
 // What to do with an error, the first that fits; repeat means the same call with the same id:
@@ -121,7 +121,7 @@ type RunServiceClient interface {
 	// at zero; the open turn is offered as attempt 1 and answers the steps of its visit
 	// from the record. The copy stands alone, the source is only read. To repair a run
 	// that ended, fork it at an earlier record. Scope runs:write; for an imported run
-	// events:external besides: whoever made up its history could skip an approval. So it
+	// events:external besides: a caller that made up its history could skip an approval. So it
 	// does for a run that has left a state of orchestration external, and into the middle
 	// of a pack that has such a state, where that is another pack or an admin let the
 	// source begin there.
@@ -227,8 +227,8 @@ type RunServiceClient interface {
 	// CompleteTurn, STEP_NOT_ANSWERED: of rejected_step), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
 	// TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
 	FailTurn(ctx context.Context, in *FailTurnRequest, opts ...grpc.CallOption) (*FailTurnResponse, error)
-	// Keeps a piece of the output of the open turn, so that whoever watches the run
-	// or its A2A task sees it before the turn is completed. Pieces count against
+	// Keeps a piece of the output of the open turn, so that readers of the run
+	// or of its A2A task see it before the turn is completed. Pieces count against
 	// max_message_bytes. Scope runs:write or events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
@@ -270,12 +270,12 @@ type RunServiceClient interface {
 	// PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
 	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: non_retryable, retry_after or unknown of a
 	// result, or of a non_retryable error beside one of the others), RESOURCE_EXHAUSTED
-	// (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
+	// (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). A caller that made the call and has its result
 	// refused answers with an error that is unknown: the call did happen.
 	ResolveStep(ctx context.Context, in *ResolveStepRequest, opts ...grpc.CallOption) (*ResolveStepResponse, error)
 	// Asks for a call of a model in the open turn. The executor that asked makes the call
 	// itself and tells what came of it by AnswerModel. A round that was answered is answered
-	// from the record, marked replayed, whatever is asked now; one that an execution before
+	// from the record, marked replayed, also if the request differs now; one that an execution before
 	// this one asked for in vain is asked for again, with the next attempt. A call whose
 	// bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
 	// the run. Scope runs:write, or events:external in an external state.
@@ -288,7 +288,7 @@ type RunServiceClient interface {
 	// (MAX_PENDING_STEPS, MESSAGES_TOO_LARGE).
 	RequestModel(ctx context.Context, in *RequestModelRequest, opts ...grpc.CallOption) (*RequestModelResponse, error)
 	// Tells what came of a call of a model: its answer, or why there is none; in both cases
-	// what it consumed. The same again is a duplicate. What nobody waits for any more, from an
+	// what it consumed. The same again is a duplicate. An answer that is no longer expected, from an
 	// execution that is over, of a round that is answered, is IGNORED_STALE, of a run that has
 	// ended IGNORED_TERMINAL: the recorded answer counts, and its usage is counted all the
 	// same, once. Scope runs:write with the token of the turn that asked, or events:external
@@ -378,7 +378,7 @@ type RunServiceClient interface {
 	DeleteRun(ctx context.Context, in *DeleteRunRequest, opts ...grpc.CallOption) (*DeleteRunResponse, error)
 	// Erases the values of a run that has ended, for ever, and leaves what proves that it
 	// was: it destroys the key that hides them in every row. For runs whose pack asks for it
-	// (`x_pawl.erasable`); nobody can ask for it afterwards. Gone are artifacts, variables,
+	// (`x_pawl.erasable`); a run cannot get it afterwards. Gone are artifacts, variables,
 	// inputs, messages, payloads and answers of steps, errors, notes and their hashes. Left
 	// are its ids, labels, pack, status, states, events, tools, principals, times, counts and
 	// sizes, and the chain, which VerifyRun proves as before. Every call that would tell a
@@ -399,8 +399,8 @@ type RunServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT (BLOB_GAP with the offset to go on from,
 	// BLOB_MISMATCH: the bytes have another hash, REQUEST_REQUIRED: an empty stream),
-	// RESOURCE_EXHAUSTED (BLOB_TOO_LARGE), ABORTED (UPLOAD_CONTENDED: somebody else
-	// goes on with the same upload), FAILED_PRECONDITION (BLOBS_OFF).
+	// RESOURCE_EXHAUSTED (BLOB_TOO_LARGE), ABORTED (UPLOAD_CONTENDED: another caller
+	// continues the same upload), FAILED_PRECONDITION (BLOBS_OFF).
 	PutBlob(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutBlobRequest, PutBlobResponse], error)
 	// Reads a blob from an offset on. Scope runs:read or work.
 	//
@@ -821,8 +821,8 @@ type RunService_GetBlobClient = grpc.ServerStreamingClient[GetBlobResponse]
 // Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
 // with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
 // makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
-// OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
-// knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+// OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: it is
+// not known whether it happened; repeat it with the same id), FAILED_PRECONDITION
 // (IMPORTED: the run was imported to be looked at).
 //
 // What to do with an error, the first that fits; repeat means the same call with the same id:
@@ -863,7 +863,7 @@ type RunServiceServer interface {
 	// at zero; the open turn is offered as attempt 1 and answers the steps of its visit
 	// from the record. The copy stands alone, the source is only read. To repair a run
 	// that ended, fork it at an earlier record. Scope runs:write; for an imported run
-	// events:external besides: whoever made up its history could skip an approval. So it
+	// events:external besides: a caller that made up its history could skip an approval. So it
 	// does for a run that has left a state of orchestration external, and into the middle
 	// of a pack that has such a state, where that is another pack or an admin let the
 	// source begin there.
@@ -969,8 +969,8 @@ type RunServiceServer interface {
 	// CompleteTurn, STEP_NOT_ANSWERED: of rejected_step), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
 	// TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
 	FailTurn(context.Context, *FailTurnRequest) (*FailTurnResponse, error)
-	// Keeps a piece of the output of the open turn, so that whoever watches the run
-	// or its A2A task sees it before the turn is completed. Pieces count against
+	// Keeps a piece of the output of the open turn, so that readers of the run
+	// or of its A2A task see it before the turn is completed. Pieces count against
 	// max_message_bytes. Scope runs:write or events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
@@ -1012,12 +1012,12 @@ type RunServiceServer interface {
 	// PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
 	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: non_retryable, retry_after or unknown of a
 	// result, or of a non_retryable error beside one of the others), RESOURCE_EXHAUSTED
-	// (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
+	// (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). A caller that made the call and has its result
 	// refused answers with an error that is unknown: the call did happen.
 	ResolveStep(context.Context, *ResolveStepRequest) (*ResolveStepResponse, error)
 	// Asks for a call of a model in the open turn. The executor that asked makes the call
 	// itself and tells what came of it by AnswerModel. A round that was answered is answered
-	// from the record, marked replayed, whatever is asked now; one that an execution before
+	// from the record, marked replayed, also if the request differs now; one that an execution before
 	// this one asked for in vain is asked for again, with the next attempt. A call whose
 	// bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
 	// the run. Scope runs:write, or events:external in an external state.
@@ -1030,7 +1030,7 @@ type RunServiceServer interface {
 	// (MAX_PENDING_STEPS, MESSAGES_TOO_LARGE).
 	RequestModel(context.Context, *RequestModelRequest) (*RequestModelResponse, error)
 	// Tells what came of a call of a model: its answer, or why there is none; in both cases
-	// what it consumed. The same again is a duplicate. What nobody waits for any more, from an
+	// what it consumed. The same again is a duplicate. An answer that is no longer expected, from an
 	// execution that is over, of a round that is answered, is IGNORED_STALE, of a run that has
 	// ended IGNORED_TERMINAL: the recorded answer counts, and its usage is counted all the
 	// same, once. Scope runs:write with the token of the turn that asked, or events:external
@@ -1120,7 +1120,7 @@ type RunServiceServer interface {
 	DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error)
 	// Erases the values of a run that has ended, for ever, and leaves what proves that it
 	// was: it destroys the key that hides them in every row. For runs whose pack asks for it
-	// (`x_pawl.erasable`); nobody can ask for it afterwards. Gone are artifacts, variables,
+	// (`x_pawl.erasable`); a run cannot get it afterwards. Gone are artifacts, variables,
 	// inputs, messages, payloads and answers of steps, errors, notes and their hashes. Left
 	// are its ids, labels, pack, status, states, events, tools, principals, times, counts and
 	// sizes, and the chain, which VerifyRun proves as before. Every call that would tell a
@@ -1141,8 +1141,8 @@ type RunServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT (BLOB_GAP with the offset to go on from,
 	// BLOB_MISMATCH: the bytes have another hash, REQUEST_REQUIRED: an empty stream),
-	// RESOURCE_EXHAUSTED (BLOB_TOO_LARGE), ABORTED (UPLOAD_CONTENDED: somebody else
-	// goes on with the same upload), FAILED_PRECONDITION (BLOBS_OFF).
+	// RESOURCE_EXHAUSTED (BLOB_TOO_LARGE), ABORTED (UPLOAD_CONTENDED: another caller
+	// continues the same upload), FAILED_PRECONDITION (BLOBS_OFF).
 	PutBlob(grpc.ClientStreamingServer[PutBlobRequest, PutBlobResponse]) error
 	// Reads a blob from an offset on. Scope runs:read or work.
 	//

@@ -1007,9 +1007,9 @@ type Partition struct {
 	// Its number, below 64.
 	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// The namespaces in it that the sidecar serves that was asked, by name. None: others do, or
-	// nobody does any more.
+	// no sidecar does any more.
 	Namespaces []string `protobuf:"bytes,2,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// HOST:PORT at which other sidecars reach the one that has it; empty: nobody has it at the
+	// HOST:PORT at which other sidecars reach the one that has it; empty: it has no owner at the
 	// moment, or a sidecar serves alone.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The sidecar that was asked has it.

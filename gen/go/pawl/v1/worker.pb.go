@@ -103,7 +103,7 @@ const (
 	RevokeCause_REVOKE_CAUSE_RUN_ENDED RevokeCause = 2
 	// The lease, or the step's deadline, ran out.
 	RevokeCause_REVOKE_CAUSE_LEASE_EXPIRED RevokeCause = 3
-	// Somebody else answered the step, or completed or failed the turn.
+	// Another caller answered the step, or completed or failed the turn.
 	RevokeCause_REVOKE_CAUSE_SUPERSEDED RevokeCause = 4
 )
 
@@ -555,7 +555,7 @@ func (x *HeldWork) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
-// ReadyWork is the work of one class that is ready and that nobody has.
+// ReadyWork is the work of one class that is ready and that no worker has.
 type ReadyWork struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Pack of the runs.
@@ -1311,19 +1311,19 @@ type WorkerRegistration struct {
 	// Prompts whose turns it executes, by the packs' keys; "*": all. Default:
 	// empty, none.
 	Prompts []string `protobuf:"bytes,4,rep,name=prompts,proto3" json:"prompts,omitempty"`
-	// Agents whose runs it executes, whatever their prompt, by member key; "*":
+	// Agents whose runs it executes, for all prompts, by member key; "*":
 	// all. Default: empty, none.
 	Agents []string `protobuf:"bytes,5,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Tools whose steps it executes, by the packs' keys; "*": all. Default: empty,
 	// none.
 	Tools []string `protobuf:"bytes,6,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Takes names that no pack has (yet) instead of refusing them; they are told
+	// Takes names that no pack has (yet) instead of refusing them; they are listed
 	// in WorkerRegistered.unknown. Default false.
 	AllowUnknown bool `protobuf:"varint,7,opt,name=allow_unknown,json=allowUnknown,proto3" json:"allow_unknown,omitempty"`
-	// Most turns that it holds at once, whatever its credits; the operator's limit
+	// Most turns that it holds at once, independent of its credits; the operator's limit
 	// holds (default 256). Default 0: none.
 	TurnCapacity int32 `protobuf:"varint,8,opt,name=turn_capacity,json=turnCapacity,proto3" json:"turn_capacity,omitempty"`
-	// Most steps that it holds at once, whatever its credits; the operator's limit
+	// Most steps that it holds at once, independent of its credits; the operator's limit
 	// holds (default 256). Default 0: none.
 	StepCapacity int32 `protobuf:"varint,9,opt,name=step_capacity,json=stepCapacity,proto3" json:"step_capacity,omitempty"`
 	// Turns that it still executes from before it lost its connection: of its capacity, and
@@ -1349,8 +1349,8 @@ type WorkerRegistration struct {
 	// is done with it, and read nothing more from an older stream once it is counted here.
 	// A step that was sent to this instance under a higher number never arrived: it is sent
 	// again, at the same attempt. One up to this number that is not in held_steps did
-	// arrive, whatever became of it: it is unknown once the grace is over. So a worker may
-	// forget a step, but must never tell less than it received. Only with `instance`.
+	// arrive: its outcome is unknown once the grace is over. So a worker may
+	// forget a step, but must never report a lower number than it received. Only with `instance`.
 	// Default: unset, nothing is known of what arrived, and nothing is sent again.
 	ReceivedSteps *uint64 `protobuf:"varint,15,opt,name=received_steps,json=receivedSteps,proto3,oneof" json:"received_steps,omitempty"`
 	// Runs that it served before it lost its connection and goes on to serve, so that it keeps
@@ -1504,7 +1504,7 @@ func (x *WorkerRegistration) GetServedRuns() []*ServeRun {
 }
 
 // ServeRun takes on a run of EXECUTION_CALLER. As long as the worker serves it, its turns,
-// and its steps of the tools named here, are assigned to this worker alone, at once, whatever
+// and its steps of the tools named here, are assigned to this worker alone, at once, independent of
 // its capacities and credits. Leases, heartbeats, held calls and lost steps are as for all
 // work; a lease that runs out is a failed attempt. While no worker serves the run nothing of
 // it expires, but for the deadlines of its steps.
@@ -1875,7 +1875,7 @@ func (x *StepLease) GetToken() string {
 type WorkerRegistered struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Held turns that the worker keeps, with their new tokens and deadlines. Work on
-	// all others that it named is to be stopped: it is somebody else's, or over.
+	// all others that it named is to be stopped: another worker has it, or it is over.
 	KeptTurns []*TurnLease `protobuf:"bytes,1,rep,name=kept_turns,json=keptTurns,proto3" json:"kept_turns,omitempty"`
 	// Held steps that the worker keeps, with their new tokens. As for turns.
 	KeptSteps []*StepLease `protobuf:"bytes,2,rep,name=kept_steps,json=keptSteps,proto3" json:"kept_steps,omitempty"`
@@ -2081,7 +2081,7 @@ type StepAssignment struct {
 	// W3C trace context of this attempt, the parent of what its executor traces.
 	// Default: empty, the run is in no trace.
 	Traceparent string `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	// "RUN/STEP", the same for every attempt of the step: hand it to whatever the
+	// "RUN/STEP", the same for every attempt of the step: hand it to the system that the
 	// tool changes outside as its idempotency key, so that an attempt whose answer
 	// was lost, came too late or was an error has no second effect. Always set.
 	IdempotencyKey string `protobuf:"bytes,10,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`

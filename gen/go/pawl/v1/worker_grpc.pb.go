@@ -46,7 +46,7 @@ type WorkerServiceClient interface {
 	// The first request must be a registration; it is answered by `registered`.
 	// From then on requests may come in any order and without waiting. Those about
 	// one run take effect in the order in which they were sent. Each request with an
-	// id is answered by one `receipt` of that id, whatever becomes of it: a fault of
+	// id is answered by one `receipt` of that id in every case: a fault of
 	// one request never ends the stream. Receipts may come in another order than
 	// their requests, and work may come before the receipt of the request that made it
 	// ready: the next turn of a run before the receipt of complete_turn, the same turn
@@ -76,7 +76,7 @@ type WorkerServiceClient interface {
 	// RESOURCE_EXHAUSTED (RATE_LIMITED: heartbeats come too fast).
 	Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WorkRequest, WorkResponse], error)
 	// Lists the workers that are connected, what they hold, and the work that is
-	// ready and that nobody has. It changes nothing. Scope runs:read.
+	// ready and that no worker has. It changes nothing. Scope runs:read.
 	//
 	// Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
 	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
@@ -134,7 +134,7 @@ type WorkerServiceServer interface {
 	// The first request must be a registration; it is answered by `registered`.
 	// From then on requests may come in any order and without waiting. Those about
 	// one run take effect in the order in which they were sent. Each request with an
-	// id is answered by one `receipt` of that id, whatever becomes of it: a fault of
+	// id is answered by one `receipt` of that id in every case: a fault of
 	// one request never ends the stream. Receipts may come in another order than
 	// their requests, and work may come before the receipt of the request that made it
 	// ready: the next turn of a run before the receipt of complete_turn, the same turn
@@ -164,7 +164,7 @@ type WorkerServiceServer interface {
 	// RESOURCE_EXHAUSTED (RATE_LIMITED: heartbeats come too fast).
 	Work(grpc.BidiStreamingServer[WorkRequest, WorkResponse]) error
 	// Lists the workers that are connected, what they hold, and the work that is
-	// ready and that nobody has. It changes nothing. Scope runs:read.
+	// ready and that no worker has. It changes nothing. Scope runs:read.
 	//
 	// Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
 	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ControlServiceStub(object):
-    """ControlService is for whoever answers for what runs do. Its calls that change a run are
+    """ControlService is for the people who are responsible for runs. Its calls that change a run are
     inputs of that run as those of RunService are: recorded with their principal, idempotent by
     their id, and answered after the sync.
 
@@ -84,7 +84,7 @@ class ControlServiceStub(object):
 
 
 class ControlServiceServicer(object):
-    """ControlService is for whoever answers for what runs do. Its calls that change a run are
+    """ControlService is for the people who are responsible for runs. Its calls that change a run are
     inputs of that run as those of RunService are: recorded with their principal, idempotent by
     their id, and answered after the sync.
 
@@ -99,7 +99,7 @@ class ControlServiceServicer(object):
         sensitive, values:sensitive as well.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
-        was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
+        was left, or it needs no approval; DIGEST_MISMATCH: the call is another than the one
         that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
         (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
         INVALID_JSON), PERMISSION_DENIED (SCOPE_MISSING: the arguments are sensitive, and the
@@ -238,7 +238,7 @@ def add_ControlServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ControlService(object):
-    """ControlService is for whoever answers for what runs do. Its calls that change a run are
+    """ControlService is for the people who are responsible for runs. Its calls that change a run are
     inputs of that run as those of RunService are: recorded with their principal, idempotent by
     their id, and answered after the sync.
 

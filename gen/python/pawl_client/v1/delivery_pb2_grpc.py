@@ -28,7 +28,7 @@ if _version_not_supported:
 class DeliveryServiceStub(object):
     """DeliveryService is for programs that follow the records of all runs: consumers
     keep their place with the sidecar and read by StreamTransitions, webhooks are sent
-    the records. Both are told every record at least once and in order.
+    the records. Both get every record at least once and in order.
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can,
     RUN_NOT_FOUND excepted; the writing ones also DISK_LOW, QUEUE_FULL, NAME_TOO_LONG
@@ -107,7 +107,7 @@ class DeliveryServiceStub(object):
 class DeliveryServiceServicer(object):
     """DeliveryService is for programs that follow the records of all runs: consumers
     keep their place with the sidecar and read by StreamTransitions, webhooks are sent
-    the records. Both are told every record at least once and in order.
+    the records. Both get every record at least once and in order.
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can,
     RUN_NOT_FOUND excepted; the writing ones also DISK_LOW, QUEUE_FULL, NAME_TOO_LONG
@@ -309,7 +309,7 @@ def add_DeliveryServiceServicer_to_server(servicer, server):
 class DeliveryService(object):
     """DeliveryService is for programs that follow the records of all runs: consumers
     keep their place with the sidecar and read by StreamTransitions, webhooks are sent
-    the records. Both are told every record at least once and in order.
+    the records. Both get every record at least once and in order.
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can,
     RUN_NOT_FOUND excepted; the writing ones also DISK_LOW, QUEUE_FULL, NAME_TOO_LONG

@@ -43,8 +43,8 @@ class RunServiceStub(object):
     Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
     with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
     makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
-    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
-    knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: it is
+    not known whether it happened; repeat it with the same id), FAILED_PRECONDITION
     (IMPORTED: the run was imported to be looked at).
 
     What to do with an error, the first that fits; repeat means the same call with the same id:
@@ -265,8 +265,8 @@ class RunServiceServicer(object):
     Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
     with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
     makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
-    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
-    knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: it is
+    not known whether it happened; repeat it with the same id), FAILED_PRECONDITION
     (IMPORTED: the run was imported to be looked at).
 
     What to do with an error, the first that fits; repeat means the same call with the same id:
@@ -322,7 +322,7 @@ class RunServiceServicer(object):
         at zero; the open turn is offered as attempt 1 and answers the steps of its visit
         from the record. The copy stands alone, the source is only read. To repair a run
         that ended, fork it at an earlier record. Scope runs:write; for an imported run
-        events:external besides: whoever made up its history could skip an approval. So it
+        events:external besides: a caller that made up its history could skip an approval. So it
         does for a run that has left a state of orchestration external, and into the middle
         of a pack that has such a state, where that is another pack or an admin let the
         source begin there.
@@ -488,8 +488,8 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WriteOutput(self, request, context):
-        """Keeps a piece of the output of the open turn, so that whoever watches the run
-        or its A2A task sees it before the turn is completed. Pieces count against
+        """Keeps a piece of the output of the open turn, so that readers of the run
+        or of its A2A task see it before the turn is completed. Pieces count against
         max_message_bytes. Scope runs:write or events:external.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
@@ -546,7 +546,7 @@ class RunServiceServicer(object):
         PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
         INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: non_retryable, retry_after or unknown of a
         result, or of a non_retryable error beside one of the others), RESOURCE_EXHAUSTED
-        (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
+        (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). A caller that made the call and has its result
         refused answers with an error that is unknown: the call did happen.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -556,7 +556,7 @@ class RunServiceServicer(object):
     def RequestModel(self, request, context):
         """Asks for a call of a model in the open turn. The executor that asked makes the call
         itself and tells what came of it by AnswerModel. A round that was answered is answered
-        from the record, marked replayed, whatever is asked now; one that an execution before
+        from the record, marked replayed, also if the request differs now; one that an execution before
         this one asked for in vain is asked for again, with the next attempt. A call whose
         bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
         the run. Scope runs:write, or events:external in an external state.
@@ -574,7 +574,7 @@ class RunServiceServicer(object):
 
     def AnswerModel(self, request, context):
         """Tells what came of a call of a model: its answer, or why there is none; in both cases
-        what it consumed. The same again is a duplicate. What nobody waits for any more, from an
+        what it consumed. The same again is a duplicate. An answer that is no longer expected, from an
         execution that is over, of a round that is answered, is IGNORED_STALE, of a run that has
         ended IGNORED_TERMINAL: the recorded answer counts, and its usage is counted all the
         same, once. Scope runs:write with the token of the turn that asked, or events:external
@@ -729,7 +729,7 @@ class RunServiceServicer(object):
     def EraseRun(self, request, context):
         """Erases the values of a run that has ended, for ever, and leaves what proves that it
         was: it destroys the key that hides them in every row. For runs whose pack asks for it
-        (`x_pawl.erasable`); nobody can ask for it afterwards. Gone are artifacts, variables,
+        (`x_pawl.erasable`); a run cannot get it afterwards. Gone are artifacts, variables,
         inputs, messages, payloads and answers of steps, errors, notes and their hashes. Left
         are its ids, labels, pack, status, states, events, tools, principals, times, counts and
         sizes, and the chain, which VerifyRun proves as before. Every call that would tell a
@@ -755,8 +755,8 @@ class RunServiceServicer(object):
 
         Errors: INVALID_ARGUMENT (BLOB_GAP with the offset to go on from,
         BLOB_MISMATCH: the bytes have another hash, REQUEST_REQUIRED: an empty stream),
-        RESOURCE_EXHAUSTED (BLOB_TOO_LARGE), ABORTED (UPLOAD_CONTENDED: somebody else
-        goes on with the same upload), FAILED_PRECONDITION (BLOBS_OFF).
+        RESOURCE_EXHAUSTED (BLOB_TOO_LARGE), ABORTED (UPLOAD_CONTENDED: another caller
+        continues the same upload), FAILED_PRECONDITION (BLOBS_OFF).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -976,8 +976,8 @@ class RunService(object):
     Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
     with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
     makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
-    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
-    knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: it is
+    not known whether it happened; repeat it with the same id), FAILED_PRECONDITION
     (IMPORTED: the run was imported to be looked at).
 
     What to do with an error, the first that fits; repeat means the same call with the same id:

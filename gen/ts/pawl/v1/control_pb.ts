@@ -72,7 +72,7 @@ export type DecideStepRequest = Message<"pawl.v1.DecideStepRequest"> & {
   payloadJson: string;
 
   /**
-   * The caller's words, kept in the record; a denial's are told to the model. At most 4096
+   * The caller's words, kept in the record; the model gets those of a denial. At most 4096
    * bytes. Default: empty.
    *
    * @generated from field: string reason = 7;
@@ -190,7 +190,7 @@ export type ListApprovalsRequest = Message<"pawl.v1.ListApprovalsRequest"> & {
 
   /**
    * Name of a person, such as "alice@example.com". Set, each held call has a link with which the
-   * principal "link:" and this name decides about it. Requires the scope steps:approve, and that
+   * principal MAKER>link:NAME decides about it. Requires the scope steps:approve, and that
    * the operator has set up links. Default: empty, there are no links.
    *
    * @generated from field: string link_for = 6;
@@ -304,14 +304,14 @@ export type Approval = Message<"pawl.v1.Approval"> & {
   conditionError: string;
 
   /**
-   * What happens at call.deadline if nobody decides.
+   * What happens at call.deadline if there is no decision.
    *
    * @generated from field: pawl.v1.ApprovalTimeout on_timeout = 10;
    */
   onTimeout: ApprovalTimeout;
 
   /**
-   * True: whoever started the run does not decide.
+   * True: the principal that started the run cannot decide.
    *
    * @generated from field: bool not_starter = 11;
    */
@@ -654,7 +654,7 @@ export type Schedule = Message<"pawl.v1.Schedule"> & {
   lastAt?: Timestamp | undefined;
 
   /**
-   * That run; empty: none, or nobody knows which.
+   * That run; empty: none, or it is not known.
    *
    * @generated from field: string last_run_id = 13;
    */
@@ -1329,7 +1329,7 @@ export const StepDecisionSchema: GenEnum<StepDecision> = /*@__PURE__*/
   enumDesc(file_pawl_v1_control, 0);
 
 /**
- * ApprovalTimeout is what happens where nobody decides in time.
+ * ApprovalTimeout is what happens if no decision comes in time.
  *
  * @generated from enum pawl.v1.ApprovalTimeout
  */
@@ -1363,7 +1363,7 @@ export const ApprovalTimeoutSchema: GenEnum<ApprovalTimeout> = /*@__PURE__*/
   enumDesc(file_pawl_v1_control, 1);
 
 /**
- * ControlService is for whoever answers for what runs do. Its calls that change a run are
+ * ControlService is for the people who are responsible for runs. Its calls that change a run are
  * inputs of that run as those of RunService are: recorded with their principal, idempotent by
  * their id, and answered after the sync.
  *
@@ -1380,7 +1380,7 @@ export const ControlService: GenService<{
    * sensitive, values:sensitive as well.
    *
    * Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
-   * was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
+   * was left, or it needs no approval; DIGEST_MISMATCH: the call is another than the one
    * that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
    * (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
    * INVALID_JSON), PERMISSION_DENIED (SCOPE_MISSING: the arguments are sensitive, and the

@@ -441,7 +441,7 @@ export type ValidatePackRequest = Message<"pawl.v1.ValidatePackRequest"> & {
 
   /**
    * File name, for people who read the request; it changes nothing: JSON and YAML
-   * are told apart by their first character. Default: empty.
+   * are distinguished by their first character. Default: empty.
    *
    * @generated from field: string filename = 3;
    */
@@ -557,7 +557,7 @@ export type RegisterPackRequest = Message<"pawl.v1.RegisterPackRequest"> & {
 
   /**
    * File name, for people who read the request; it changes nothing: JSON and YAML
-   * are told apart by their first character. Default: empty.
+   * are distinguished by their first character. Default: empty.
    *
    * @generated from field: string filename = 3;
    */
@@ -764,7 +764,7 @@ export type PackTool = Message<"pawl.v1.PackTool"> & {
   agent: boolean;
 
   /**
-   * What models are told of it; of an agent without a declared tool what its card says.
+   * Description for models; for an agent without a declared tool it is that of its card.
    *
    * @generated from field: string description = 3;
    */

@@ -568,7 +568,7 @@ export type Usage = Message$1<"pawl.v1.Usage"> & {
   model: string;
 
   /**
-   * In a record, true: nobody reported all of it, and what was missing is that of the bound
+   * In a record, true: the reports did not have all of it, and what was missing is that of the bound
    * of the call. In a request, of a call of a model, above all of one that failed: the provider
    * was at work on it and did not tell all that it wrote, so that no less than the bound
    * counts. Default false.
@@ -626,7 +626,7 @@ export type ModelRequest = Message$1<"pawl.v1.ModelRequest"> & {
   system?: string | undefined;
 
   /**
-   * What the model is told of tools, as JSON. As for system.
+   * The tools that the model can call, as JSON. As for system.
    *
    * @generated from field: optional string tools_json = 4;
    */
@@ -958,7 +958,7 @@ export const ToolCallRefSchema: GenMessage<ToolCallRef> = /*@__PURE__*/
  */
 export type Fault = Message$1<"pawl.v1.Fault"> & {
   /**
-   * Machine-readable word, chosen by whoever reports it; required, at most 128 bytes.
+   * Machine-readable word, chosen by the reporter; required, at most 128 bytes.
    *
    * @generated from field: string code = 1;
    */
@@ -972,7 +972,7 @@ export type Fault = Message$1<"pawl.v1.Fault"> & {
   message: string;
 
   /**
-   * Where the reporter's code raised it, for whoever mends that code: a traceback.
+   * Where the reporter's code raised it, for its developer: a traceback.
    * Told with the record, never to senders of A2A messages. Default: empty; at most
    * 16 KiB, the clients send 8.
    *
@@ -1486,7 +1486,7 @@ export type Record = Message$1<"pawl.v1.Record"> & {
     case: "noticeAdded";
   } | {
     /**
-     * Nobody knows what came of an attempt, and somebody is asked.
+     * The outcome of an attempt is unknown, and an inquiry began.
      *
      * @generated from field: pawl.v1.StepOutcomeUnknown step_outcome_unknown = 80;
      */
@@ -2168,7 +2168,7 @@ export type StepDecided = Message$1<"pawl.v1.StepDecided"> & {
   payloadJson: string;
 
   /**
-   * The words of whoever decided. Default: empty.
+   * The reason that the deciding principal gave. Default: empty.
    *
    * @generated from field: string reason = 6;
    */
@@ -2245,7 +2245,7 @@ export type StepResolved = Message$1<"pawl.v1.StepResolved"> & {
   error?: Fault | undefined;
 
   /**
-   * True: nobody knows whether what the call changes elsewhere happened.
+   * True: it is unknown whether the call had its effect.
    *
    * @generated from field: bool unknown = 7;
    */
@@ -2444,7 +2444,7 @@ export const UncompensatedEffectSchema: GenMessage<UncompensatedEffect> = /*@__P
 
 /**
  * StepOutcomeUnknown: it is unknown what came of an attempt of a step. Until the tool that may
- * know has answered, nobody is given the step.
+ * know has answered, no worker gets the step.
  *
  * @generated from message pawl.v1.StepOutcomeUnknown
  */
@@ -2471,7 +2471,7 @@ export type StepOutcomeUnknown = Message$1<"pawl.v1.StepOutcomeUnknown"> & {
   attempt: number;
 
   /**
-   * Why nobody knows.
+   * Why the outcome is unknown.
    *
    * @generated from field: pawl.v1.Fault error = 4;
    */
@@ -2613,7 +2613,7 @@ export type StepCancelled = Message$1<"pawl.v1.StepCancelled"> & {
   kind: StepKind;
 
   /**
-   * What is taken for consumed and settled: the step was out, and nobody will tell. Unset:
+   * What is taken for consumed and settled: the step was out, and no report will come. Unset:
    * nothing.
    *
    * @generated from field: pawl.v1.Usage usage = 50;
@@ -2629,7 +2629,7 @@ export const StepCancelledSchema: GenMessage<StepCancelled> = /*@__PURE__*/
   messageDesc(file_pawl_v1_record, 42);
 
 /**
- * BudgetRaised: whoever may lets the run consume more. 0: there is no such limit.
+ * BudgetRaised: a principal with the right lets the run consume more. 0: there is no such limit.
  *
  * @generated from message pawl.v1.BudgetRaised
  */
@@ -2821,7 +2821,7 @@ export const StepDelegatedSchema: GenMessage<StepDelegated> = /*@__PURE__*/
 /**
  * NoChange is a request with an idempotency id that was answered and changed nothing,
  * as PauseRun of a paused run. It keeps the id: a late repeat gets the same answer and
- * has no effect, whatever happened meanwhile.
+ * has no effect, also if the run has changed meanwhile.
  *
  * @generated from message pawl.v1.NoChange
  */
@@ -2975,8 +2975,8 @@ export type Stopped = Message$1<"pawl.v1.Stopped"> & {
   conversationThroughStep: number;
 
   /**
-   * The tool step that answers each of the calls of that step, in their order; 0: nobody
-   * answered it, the conversation says CANCELLED_BY_USER.
+   * The tool step that answers each of the calls of that step, in their order; 0: the call
+   * has no answer, the conversation says CANCELLED_BY_USER.
    *
    * @generated from field: repeated uint32 calls = 5;
    */
@@ -3004,7 +3004,7 @@ export type NoticeAdded = Message$1<"pawl.v1.NoticeAdded"> & {
   code: string;
 
   /**
-   * What the model is told.
+   * Text that the model gets.
    *
    * @generated from field: string text = 2;
    */
@@ -3032,7 +3032,7 @@ export type IncludedMessage = Message$1<"pawl.v1.IncludedMessage"> & {
   seq: bigint;
 
   /**
-   * What the model is told, as a message of role "user".
+   * Text that the model gets, as a message of role "user".
    *
    * @generated from field: string text = 2;
    */
@@ -3446,7 +3446,7 @@ export enum StepKind {
   DELEGATION = 2,
 
   /**
-   * A call of a model, made by whoever executes the turn.
+   * A call of a model, made by the executor of the turn.
    *
    * @generated from enum value: STEP_KIND_MODEL = 3;
    */
@@ -3724,7 +3724,7 @@ export const RecordKindSchema: GenEnum<RecordKind> = /*@__PURE__*/
  */
 export enum StepVerdict {
   /**
-   * Not set: nobody has decided.
+   * Not set: there is no decision.
    *
    * @generated from enum value: STEP_VERDICT_UNSPECIFIED = 0;
    */
@@ -3752,7 +3752,7 @@ export enum StepVerdict {
   EDITED = 3,
 
   /**
-   * Nobody decided in time.
+   * No decision came in time.
    *
    * @generated from enum value: STEP_VERDICT_TIMED_OUT = 4;
    */

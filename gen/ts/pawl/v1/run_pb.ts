@@ -182,7 +182,7 @@ export type Run = Message<"pawl.v1.Run"> & {
   costMicroUsd: bigint;
 
   /**
-   * Those of `tokens` whose usage nobody reported in full (Usage.estimated).
+   * Those of `tokens` whose usage was not reported in full (Usage.estimated).
    *
    * @generated from field: int64 estimated_tokens = 71;
    */
@@ -403,7 +403,7 @@ export type Run = Message<"pawl.v1.Run"> & {
 
   /**
    * Its calls that wait for the operator's limits (`--limits`) now, those that wait longest
-   * first; empty where a past state is told, and in ListTransitions' snapshots.
+   * first; empty for a past state, and in ListTransitions' snapshots.
    *
    * @generated from field: repeated pawl.v1.LimitWait waiting_for = 65;
    */
@@ -848,7 +848,7 @@ export type ModelStep = Message<"pawl.v1.ModelStep"> & {
 
   /**
    * Most tokens that the answer to the pending attempt may have: what the call reserved of a
-   * budget of the run, or of an operator's account. Whoever makes the call asks the provider
+   * budget of the run, or of an operator's account. The executor of the call asks the provider
    * for no more. 0: nothing holds the call to its bound, or it said none.
    *
    * @generated from field: int64 max_output_tokens = 71;
@@ -948,7 +948,7 @@ export type Step = Message<"pawl.v1.Step"> & {
 
   /**
    * "RUN/STEP", the same for every attempt: the idempotency key of what the tool
-   * changes outside, for whoever makes the call. Always set.
+   * changes outside, for the executor of the call. Always set.
    *
    * @generated from field: string idempotency_key = 12;
    */
@@ -1000,7 +1000,7 @@ export type Step = Message<"pawl.v1.Step"> & {
   redacted: boolean;
 
   /**
-   * What there is to a call that is to be approved; unset: nobody has to.
+   * What there is to a call that is to be approved; unset: it needs no approval.
    *
    * @generated from field: pawl.v1.StepApproval approval = 40;
    */
@@ -1014,7 +1014,7 @@ export type Step = Message<"pawl.v1.Step"> & {
   about?: StepAbout | undefined;
 
   /**
-   * Number of the step that asks whether the attempt happened; 0: nobody is asked.
+   * Number of the step that asks whether the attempt happened; 0: there is no inquiry.
    *
    * @generated from field: uint32 inquiry = 61;
    */
@@ -1071,7 +1071,7 @@ export type StepApproval = Message<"pawl.v1.StepApproval"> & {
   verdict: StepVerdict;
 
   /**
-   * Principal that decided. Default: empty, nobody has.
+   * Principal that decided. Default: empty, there is no decision.
    *
    * @generated from field: string decided_by = 5;
    */
@@ -1421,7 +1421,7 @@ export type ForkRunRequest = Message<"pawl.v1.ForkRunRequest"> & {
   variablesJson: string;
 
   /**
-   * Values that replace what these artifacts hold, whatever their mode. Default: empty.
+   * Values that replace what these artifacts hold, in each mode of artifact. Default: empty.
    *
    * @generated from field: repeated pawl.v1.ArtifactWrite artifacts = 6;
    */
@@ -2160,7 +2160,7 @@ export type EmitEventRequest = Message<"pawl.v1.EmitEventRequest"> & {
 
   /**
    * Seq that the run's last Transition must have (Run.visit_seq), so that of two
-   * racing writers one is told. Default 0: not asked.
+   * racing writers one gets an error. Default 0: not asked.
    *
    * @generated from field: uint64 expected_seq = 6;
    */
@@ -2284,7 +2284,7 @@ export type SendInputRequest = Message<"pawl.v1.SendInputRequest"> & {
 
   /**
    * Seq that the run's last Transition must have (Run.visit_seq), so that of two
-   * racing writers one is told. Default 0: not asked.
+   * racing writers one gets an error. Default 0: not asked.
    *
    * @generated from field: uint64 expected_seq = 5;
    */
@@ -2594,7 +2594,7 @@ export const RemainingSchema: GenMessage<Remaining> = /*@__PURE__*/
   messageDesc(file_pawl_v1_run, 37);
 
 /**
- * ToolSpec is a tool as a model is told of it.
+ * ToolSpec is the description of a tool for a model.
  *
  * @generated from message pawl.v1.ToolSpec
  */
@@ -2779,7 +2779,7 @@ export type SetArtifactsRequest = Message<"pawl.v1.SetArtifactsRequest"> & {
 
   /**
    * Seq that the run's last Transition must have (Run.visit_seq), so that of two
-   * racing writers one is told. Default 0: not asked.
+   * racing writers one gets an error. Default 0: not asked.
    *
    * @generated from field: uint64 expected_seq = 5;
    */
@@ -2918,7 +2918,7 @@ export type CompleteTurnRequest = Message<"pawl.v1.CompleteTurnRequest"> & {
 
   /**
    * Seq that the run's last Transition must have (Run.visit_seq), so that of two
-   * racing writers one is told. Default 0: not asked.
+   * racing writers one gets an error. Default 0: not asked.
    *
    * @generated from field: uint64 expected_seq = 11;
    */
@@ -2934,7 +2934,7 @@ export type CompleteTurnRequest = Message<"pawl.v1.CompleteTurnRequest"> & {
   requestId: string;
 
   /**
-   * Makes the run wait for an input or an authorisation, whatever the state,
+   * Makes the run wait for an input or an authorisation, in every state,
    * terminal ones included; not with an event. Default: unset, it does not.
    *
    * @generated from field: pawl.v1.Awaiting awaiting = 30;
@@ -3407,8 +3407,8 @@ export type StepRequest = Message<"pawl.v1.StepRequest"> & {
   /**
    * Key, unique in the visit; at most 256 bytes. Default: empty, the ordinal of
    * the request, from 1, among those of this execution (one token, one delivery);
-   * in further turns of a visit with the turn's seq and a dot before it. Whoever
-   * goes on in the middle of a turn under a new token has to name its keys.
+   * in further turns of a visit with the turn's seq and a dot before it. A
+   * caller that continues a turn under a new token has to name its keys.
    *
    * @generated from field: string key = 1;
    */
@@ -3437,8 +3437,8 @@ export type StepRequest = Message<"pawl.v1.StepRequest"> & {
 
   /**
    * The model's call that this is. Its key is then that of the MODEL step, a slash and the
-   * index, whatever the model worded, and a request of that key is answered from the
-   * record whatever its payload; key has to be empty. Default: unset, no model asked.
+   * index, independent of what the model wrote, and a request of that key is answered from the
+   * record for every payload; key has to be empty. Default: unset, no model asked.
    *
    * @generated from field: pawl.v1.ToolCallRef call = 5;
    */
@@ -4301,7 +4301,7 @@ export type ResolveStepRequest = Message<"pawl.v1.ResolveStepRequest"> & {
   turnToken: string;
 
   /**
-   * True: no further attempt can help, whatever the tool allows; of an error alone.
+   * True: no further attempt can help, also if the tool allows more; of an error alone.
    * Default false.
    *
    * @generated from field: bool non_retryable = 9;
@@ -4317,8 +4317,8 @@ export type ResolveStepRequest = Message<"pawl.v1.ResolveStepRequest"> & {
   retryAfter?: Duration | undefined;
 
   /**
-   * True: what the call changes elsewhere may have happened all the same, and whoever
-   * answers does not know: a request without an answer, a result that cannot be told. The
+   * True: what the call changes elsewhere may have happened all the same, and the caller
+   * does not know: a request without an answer, a result that cannot be told. The
    * step goes the way of a lost worker, x_pawl.tools.NAME.on_unknown, and its business key
    * stays taken. Of an error that is not non_retryable. Default false: nothing happened.
    *
@@ -6055,8 +6055,8 @@ export const ChangeKindSchema: GenEnum<ChangeKind> = /*@__PURE__*/
  * Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
  * with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
  * makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
- * OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
- * knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+ * OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: it is
+ * not known whether it happened; repeat it with the same id), FAILED_PRECONDITION
  * (IMPORTED: the run was imported to be looked at).
  *
  * What to do with an error, the first that fits; repeat means the same call with the same id:
@@ -6117,7 +6117,7 @@ export const RunService: GenService<{
    * at zero; the open turn is offered as attempt 1 and answers the steps of its visit
    * from the record. The copy stands alone, the source is only read. To repair a run
    * that ended, fork it at an earlier record. Scope runs:write; for an imported run
-   * events:external besides: whoever made up its history could skip an approval. So it
+   * events:external besides: a caller that made up its history could skip an approval. So it
    * does for a run that has left a state of orchestration external, and into the middle
    * of a pack that has such a state, where that is another pack or an admin let the
    * source begin there.
@@ -6319,8 +6319,8 @@ export const RunService: GenService<{
     output: typeof FailTurnResponseSchema;
   },
   /**
-   * Keeps a piece of the output of the open turn, so that whoever watches the run
-   * or its A2A task sees it before the turn is completed. Pieces count against
+   * Keeps a piece of the output of the open turn, so that readers of the run
+   * or of its A2A task see it before the turn is completed. Pieces count against
    * max_message_bytes. Scope runs:write or events:external.
    *
    * Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
@@ -6386,7 +6386,7 @@ export const RunService: GenService<{
    * PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
    * INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: non_retryable, retry_after or unknown of a
    * result, or of a non_retryable error beside one of the others), RESOURCE_EXHAUSTED
-   * (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
+   * (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). A caller that made the call and has its result
    * refused answers with an error that is unknown: the call did happen.
    *
    * @generated from rpc pawl.v1.RunService.ResolveStep
@@ -6399,7 +6399,7 @@ export const RunService: GenService<{
   /**
    * Asks for a call of a model in the open turn. The executor that asked makes the call
    * itself and tells what came of it by AnswerModel. A round that was answered is answered
-   * from the record, marked replayed, whatever is asked now; one that an execution before
+   * from the record, marked replayed, also if the request differs now; one that an execution before
    * this one asked for in vain is asked for again, with the next attempt. A call whose
    * bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
    * the run. Scope runs:write, or events:external in an external state.
@@ -6420,7 +6420,7 @@ export const RunService: GenService<{
   },
   /**
    * Tells what came of a call of a model: its answer, or why there is none; in both cases
-   * what it consumed. The same again is a duplicate. What nobody waits for any more, from an
+   * what it consumed. The same again is a duplicate. An answer that is no longer expected, from an
    * execution that is over, of a round that is answered, is IGNORED_STALE, of a run that has
    * ended IGNORED_TERMINAL: the recorded answer counts, and its usage is counted all the
    * same, once. Scope runs:write with the token of the turn that asked, or events:external
@@ -6614,7 +6614,7 @@ export const RunService: GenService<{
   /**
    * Erases the values of a run that has ended, for ever, and leaves what proves that it
    * was: it destroys the key that hides them in every row. For runs whose pack asks for it
-   * (`x_pawl.erasable`); nobody can ask for it afterwards. Gone are artifacts, variables,
+   * (`x_pawl.erasable`); a run cannot get it afterwards. Gone are artifacts, variables,
    * inputs, messages, payloads and answers of steps, errors, notes and their hashes. Left
    * are its ids, labels, pack, status, states, events, tools, principals, times, counts and
    * sizes, and the chain, which VerifyRun proves as before. Every call that would tell a
@@ -6643,8 +6643,8 @@ export const RunService: GenService<{
    *
    * Errors: INVALID_ARGUMENT (BLOB_GAP with the offset to go on from,
    * BLOB_MISMATCH: the bytes have another hash, REQUEST_REQUIRED: an empty stream),
-   * RESOURCE_EXHAUSTED (BLOB_TOO_LARGE), ABORTED (UPLOAD_CONTENDED: somebody else
-   * goes on with the same upload), FAILED_PRECONDITION (BLOBS_OFF).
+   * RESOURCE_EXHAUSTED (BLOB_TOO_LARGE), ABORTED (UPLOAD_CONTENDED: another caller
+   * continues the same upload), FAILED_PRECONDITION (BLOBS_OFF).
    *
    * @generated from rpc pawl.v1.RunService.PutBlob
    */

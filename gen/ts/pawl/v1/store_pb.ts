@@ -584,14 +584,14 @@ export type Partition = Message<"pawl.v1.Partition"> & {
 
   /**
    * The namespaces in it that the sidecar serves that was asked, by name. None: others do, or
-   * nobody does any more.
+   * no sidecar does any more.
    *
    * @generated from field: repeated string namespaces = 2;
    */
   namespaces: string[];
 
   /**
-   * HOST:PORT at which other sidecars reach the one that has it; empty: nobody has it at the
+   * HOST:PORT at which other sidecars reach the one that has it; empty: it has no owner at the
    * moment, or a sidecar serves alone.
    *
    * @generated from field: string owner = 3;

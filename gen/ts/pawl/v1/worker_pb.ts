@@ -280,7 +280,7 @@ export const HeldWorkSchema: GenMessage<HeldWork> = /*@__PURE__*/
   messageDesc(file_pawl_v1_worker, 3);
 
 /**
- * ReadyWork is the work of one class that is ready and that nobody has.
+ * ReadyWork is the work of one class that is ready and that no worker has.
  *
  * @generated from message pawl.v1.ReadyWork
  */
@@ -698,7 +698,7 @@ export type WorkerRegistration = Message<"pawl.v1.WorkerRegistration"> & {
   prompts: string[];
 
   /**
-   * Agents whose runs it executes, whatever their prompt, by member key; "*":
+   * Agents whose runs it executes, for all prompts, by member key; "*":
    * all. Default: empty, none.
    *
    * @generated from field: repeated string agents = 5;
@@ -714,7 +714,7 @@ export type WorkerRegistration = Message<"pawl.v1.WorkerRegistration"> & {
   tools: string[];
 
   /**
-   * Takes names that no pack has (yet) instead of refusing them; they are told
+   * Takes names that no pack has (yet) instead of refusing them; they are listed
    * in WorkerRegistered.unknown. Default false.
    *
    * @generated from field: bool allow_unknown = 7;
@@ -722,7 +722,7 @@ export type WorkerRegistration = Message<"pawl.v1.WorkerRegistration"> & {
   allowUnknown: boolean;
 
   /**
-   * Most turns that it holds at once, whatever its credits; the operator's limit
+   * Most turns that it holds at once, independent of its credits; the operator's limit
    * holds (default 256). Default 0: none.
    *
    * @generated from field: int32 turn_capacity = 8;
@@ -730,7 +730,7 @@ export type WorkerRegistration = Message<"pawl.v1.WorkerRegistration"> & {
   turnCapacity: number;
 
   /**
-   * Most steps that it holds at once, whatever its credits; the operator's limit
+   * Most steps that it holds at once, independent of its credits; the operator's limit
    * holds (default 256). Default 0: none.
    *
    * @generated from field: int32 step_capacity = 9;
@@ -786,8 +786,8 @@ export type WorkerRegistration = Message<"pawl.v1.WorkerRegistration"> & {
    * is done with it, and read nothing more from an older stream once it is counted here.
    * A step that was sent to this instance under a higher number never arrived: it is sent
    * again, at the same attempt. One up to this number that is not in held_steps did
-   * arrive, whatever became of it: it is unknown once the grace is over. So a worker may
-   * forget a step, but must never tell less than it received. Only with `instance`.
+   * arrive: its outcome is unknown once the grace is over. So a worker may
+   * forget a step, but must never report a lower number than it received. Only with `instance`.
    * Default: unset, nothing is known of what arrived, and nothing is sent again.
    *
    * @generated from field: optional uint64 received_steps = 15;
@@ -813,7 +813,7 @@ export const WorkerRegistrationSchema: GenMessage<WorkerRegistration> = /*@__PUR
 
 /**
  * ServeRun takes on a run of EXECUTION_CALLER. As long as the worker serves it, its turns,
- * and its steps of the tools named here, are assigned to this worker alone, at once, whatever
+ * and its steps of the tools named here, are assigned to this worker alone, at once, independent of
  * its capacities and credits. Leases, heartbeats, held calls and lost steps are as for all
  * work; a lease that runs out is a failed attempt. While no worker serves the run nothing of
  * it expires, but for the deadlines of its steps.
@@ -1036,7 +1036,7 @@ export const StepLeaseSchema: GenMessage<StepLease> = /*@__PURE__*/
 export type WorkerRegistered = Message<"pawl.v1.WorkerRegistered"> & {
   /**
    * Held turns that the worker keeps, with their new tokens and deadlines. Work on
-   * all others that it named is to be stopped: it is somebody else's, or over.
+   * all others that it named is to be stopped: another worker has it, or it is over.
    *
    * @generated from field: repeated pawl.v1.TurnLease kept_turns = 1;
    */
@@ -1217,7 +1217,7 @@ export type StepAssignment = Message<"pawl.v1.StepAssignment"> & {
   traceparent: string;
 
   /**
-   * "RUN/STEP", the same for every attempt of the step: hand it to whatever the
+   * "RUN/STEP", the same for every attempt of the step: hand it to the system that the
    * tool changes outside as its idempotency key, so that an attempt whose answer
    * was lost, came too late or was an error has no second effect. Always set.
    *
@@ -1748,7 +1748,7 @@ export enum RevokeCause {
   LEASE_EXPIRED = 3,
 
   /**
-   * Somebody else answered the step, or completed or failed the turn.
+   * Another caller answered the step, or completed or failed the turn.
    *
    * @generated from enum value: REVOKE_CAUSE_SUPERSEDED = 4;
    */
@@ -1783,7 +1783,7 @@ export const WorkerService: GenService<{
    * The first request must be a registration; it is answered by `registered`.
    * From then on requests may come in any order and without waiting. Those about
    * one run take effect in the order in which they were sent. Each request with an
-   * id is answered by one `receipt` of that id, whatever becomes of it: a fault of
+   * id is answered by one `receipt` of that id in every case: a fault of
    * one request never ends the stream. Receipts may come in another order than
    * their requests, and work may come before the receipt of the request that made it
    * ready: the next turn of a run before the receipt of complete_turn, the same turn
@@ -1821,7 +1821,7 @@ export const WorkerService: GenService<{
   },
   /**
    * Lists the workers that are connected, what they hold, and the work that is
-   * ready and that nobody has. It changes nothing. Scope runs:read.
+   * ready and that no worker has. It changes nothing. Scope runs:read.
    *
    * Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
    *

@@ -91,7 +91,7 @@ var clusterMutants = []mutant{
 	{
 		name: "o18", what: "a message that waits is sent again when its node is lost, whether it has an id or not", file: "internal/cluster/router/rules.go",
 		exchange: exchange{
-			old: "a2apb.A2AService_SendMessage_FullMethodName:                      IdempotentByKey, // by the header",
+			old: "a2apb.A2AService_SendMessage_FullMethodName:                      IdempotentByKey, // the id is the header Idempotency-Key",
 			new: "a2apb.A2AService_SendMessage_FullMethodName:                      Idempotent,",
 		},
 	},

@@ -26,6 +26,7 @@ declare const worker: Worker;
 declare const record: pawl.Record;
 declare const bytes: Uint8Array;
 declare const shown: number;
+declare const text: string;
 declare function review(text: string): Promise<{ ok: boolean }>;
 `;
 

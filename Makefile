@@ -40,6 +40,7 @@ help: ## List the targets
 deps: ## Fetch modules and build the tools, so that all else works offline
 	$(GO) mod download
 	cd tools && $(GO) mod download
+	cd test/deploy && $(GO) mod download
 	$(MAKE) tools
 	.ci/python-env test
 	.ci/python-env generate
@@ -76,6 +77,7 @@ test: ## Run all tests
 	$(MAKE) build
 	PAWL_SIDECAR=$(CURDIR)/bin/pawl $(MAKE) -j 2 --output-sync=target test-python test-typescript
 	PAWL_SIDECAR=$(CURDIR)/bin/pawl $(MAKE) -j 2 --output-sync=target test-examples test-peers
+	PAWL_SIDECAR=$(CURDIR)/bin/pawl $(MAKE) test-deploy
 
 .PHONY: test-python
 test-python: ## Test the Python client (PYTESTFLAGS); makes its virtual environment itself
@@ -170,6 +172,7 @@ lint: $(TOOLS) ## Lint Go and proto files, pages and comments, and compare the w
 	$(GO) test ./test/arch -run TestBaseline
 	$(TOOLBIN)/golangci-lint run ./...
 	$(TOOLBIN)/golangci-lint run --build-tags sim ./test/simulation/...
+	cd test/deploy && $(TOOLBIN)/golangci-lint run ./...
 	$(MAKE) prose
 
 .PHONY: prose
@@ -264,8 +267,8 @@ reproduce: ## Build the committed sidecar twice in different places and compare 
 	GO="$(GO)" P="$(P)" .ci/reproduce $(PLATFORMS)
 
 .PHONY: test-deploy
-test-deploy: ## Hold the systemd unit to its sandbox
-	.ci/test-deploy
+test-deploy: ## Test deploy/: Kubernetes objects and compose files decoded strictly, the sandbox of the systemd unit
+	GO="$(GO)" .ci/test-deploy
 
 .PHONY: clean
 clean: ## Remove what the other targets built

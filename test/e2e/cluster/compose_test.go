@@ -7,13 +7,54 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
+
+// imageEnv is the environment that the image gives.
+func imageEnv(t *testing.T) map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile("../../../Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{}
+	for _, line := range regexp.MustCompile(`(?m)^ENV (.+)$`).FindAllStringSubmatch(string(raw), -1) {
+		for one := range strings.FieldsSeq(line[1]) {
+			name, value, _ := strings.Cut(one, "=")
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// composed is a service of the compose file. test/deploy decodes the file strictly.
+type composed struct {
+	Command     []string          `yaml:"command"`
+	Environment map[string]string `yaml:"environment"`
+	Volumes     []string          `yaml:"volumes"`
+}
+
+// composeFile is the file, and its services.
+func composeFile(t *testing.T) (raw string, services map[string]composed) {
+	t.Helper()
+	text, err := os.ReadFile("../../../deploy/compose/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Services map[string]composed }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	return string(text), file.Services
+}
 
 // composition is what the compose file makes, without containers: a directory in which its first commands
 // were run, and the two servers.

@@ -1,0 +1,122 @@
+"""The agent that test_pydantic_ai_crash kills: it dies once at the named point.
+
+Each effect is a line of a ledger file, which removes no duplicates: what a model was asked, and
+what the tool did under which key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from pawl_client import Client, current_call
+from pawl_client.pydantic_ai import DurableRunError, PawlDurability, bounds
+
+POINTS = (
+    "before the call",
+    "in the effect",
+    "after the effect",
+    "before the answer's record",
+    "after the last answer",
+)
+
+
+class World:
+    """The world outside, and the points at which the program dies, each once."""
+
+    def __init__(self, directory: Path, point: str, victims: list[int]) -> None:
+        self._directory, self._point, self._victims = directory, point, victims
+
+    def note(self, **line: Any) -> None:
+        """Writes a line to the ledger."""
+        with (self._directory / "ledger").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What was written by all processes."""
+        return [json.loads(line) for line in (self._directory / "ledger").read_text().splitlines()]
+
+    def reach(self, point: str) -> None:
+        """Kills the victims if this is the point, and no process was killed there before."""
+        if point != self._point:
+            return
+        try:
+            (self._directory / "died").touch(exist_ok=False)
+        except FileExistsError:
+            return
+        for victim in self._victims:
+            os.kill(victim, signal.SIGKILL)
+
+
+class Before(AbstractCapability[None]):
+    """Reaches a point before each tool call."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        self._world.reach("before the call")
+        return args
+
+
+def agent_of(world: World, durability: PawlDurability[None]) -> Agent[None, str]:
+    """An agent that looks up, charges and thanks."""
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        answers = sum(isinstance(message, ModelResponse) for message in messages)
+        world.note(asked=answers)
+        calls = (("look_up", {"order": "17"}), ("charge", {"order": "17", "amount": 5}))
+        if answers < len(calls):
+            name, arguments = calls[answers]
+            if answers == 1:
+                world.reach("before the answer's record")
+            return ModelResponse(parts=[ToolCallPart(name, arguments)])
+        world.reach("after the last answer")
+        return ModelResponse(parts=[TextPart(f"Thank you for {answers} answers.")])
+
+    capabilities = [durability, Before(world)]
+    agent = Agent(FunctionModel(model), name="Dying", capabilities=capabilities)
+
+    @agent.tool_plain
+    def look_up(order: str) -> dict[str, str]:
+        """Looks up an order."""
+        world.note(looked=order)
+        return {"order": order, "state": "open"}
+
+    @agent.tool_plain
+    def charge(order: str, amount: float) -> str:
+        """Charges an order."""
+        world.reach("in the effect")
+        world.note(charged=current_call().idempotency_key)
+        world.reach("after the effect")
+        return f"charged {amount} for {order}"
+
+    return agent
+
+
+def main(address: str, directory: str, point: str, repeat: str, *victims: str) -> None:
+    """Executes the agent once and prints its output, or how the run ended."""
+    pids = [os.getpid() if victim == "me" else int(victim) for victim in victims]
+    world = World(Path(directory), point, pids)
+    repeated = ["look_up", "charge"] if repeat == "repeat" else ["look_up"]
+    with Client(address=address, retry_for=60, timeout=60) as client:
+        durability: PawlDurability[None] = PawlDurability(client, bounds=bounds(repeat=repeated))
+        agent = agent_of(world, durability)
+        try:
+            with durability.run(request_id=f"{point} {repeat}".replace(" ", "-")):
+                print(agent.run_sync("Charge order 17.").output)
+        except DurableRunError as error:
+            print(error.status, error.reason)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,210 @@
+"""Agents of pydantic-ai that run durably: what is recorded, replayed, bounded and refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai import Agent, ModelRetry, RunContext
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import RequestUsage
+
+from pawl_client import (
+    Client,
+    Run,
+    RunFilter,
+    StepKind,
+    StepRequested,
+    current_call,
+)
+from pawl_client.pydantic_ai import (
+    PawlDurability,
+)
+from pawl_client.testing import Sidecar
+
+Answer = list[Any]
+
+
+class Model:
+    """A model that gives these answers in order, and counts how often it is asked."""
+
+    def __init__(self, *answers: Answer | Exception) -> None:
+        self.answers, self.asked = answers, 0
+        self.seen: list[list[ModelMessage]] = []
+
+    def __call__(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.asked += 1
+        self.seen.append(list(messages))
+        before = sum(isinstance(message, ModelResponse) for message in messages)
+        answer = self.answers[min(before, len(self.answers) - 1)]
+        if isinstance(answer, Exception):
+            raise answer
+        return ModelResponse(parts=answer, usage=RequestUsage(input_tokens=100, output_tokens=10))
+
+
+def call(tool: str, **arguments: Any) -> ToolCallPart:
+    return ToolCallPart(tool, arguments)
+
+
+def ask(agent: Agent[Any, Any], prompt: str, **options: Any) -> Any:
+    """One run of an agent, in a loop that is closed."""
+    return asyncio.run(agent.run(prompt, **options))
+
+
+def text(words: str) -> TextPart:
+    return TextPart(words)
+
+
+@pytest.fixture(scope="module")
+def sidecar() -> Iterator[Sidecar]:
+    with Sidecar(allow_tools=["*"], flags=["--step-grace=1s"]) as process:
+        yield process
+
+
+def run_of(client: Client, name: str) -> Run:
+    """The newest run of an agent."""
+    info = next(iter(client.list_runs(RunFilter(pack=name))))
+    return client.attach(info.run_id)
+
+
+def test_an_agent_runs_once_under_one_id(client: Client) -> None:
+    model, effects = Model([text("One moment."), call("add", a=1, b=2)], [text("It is 3.")]), []
+    durability: PawlDurability[None] = PawlDurability(client)
+    agent = Agent(FunctionModel(model), name="once", capabilities=[durability])
+
+    @agent.tool_plain
+    def add(a: int, b: int) -> int:
+        """Adds."""
+        effects.append(current_call().idempotency_key)
+        return a + b
+
+    results = []
+    for _ in range(2):
+        with durability.run(request_id="once"):
+            results.append(ask(agent, "What is 1 + 2?"))
+    run = run_of(client, "once")
+    assert [result.output for result in results] == ["It is 3.", "It is 3."]
+    assert results[0].all_messages()[1:2] == results[1].all_messages()[1:2]
+    assert results[0].usage == results[1].usage
+    assert (model.asked, effects) == (2, [f"{run.id}/2"])
+    info = run.info()
+    assert (info.status, info.tool_calls, info.tokens) == ("COMPLETED", 1, 220)
+    assert run.result().text == "It is 3."
+    bodies = [record.body for record in run.records(kinds=["STEP_REQUESTED"])]
+    asked = [body for body in bodies if isinstance(body, StepRequested)]
+    assert [body.kind for body in asked] == [StepKind.MODEL, StepKind.TOOL, StepKind.MODEL]
+    assert asked[1].key == "model/1/0"
+    assert asked[1].payload == {"a": 1, "b": 2}
+    first, last = run.model_step(1), run.model_step(3)
+    assert [message.role for message in first.messages] == ["user"]
+    assert [message.role for message in last.messages] == ["user", "assistant", "tool"]
+
+
+async def test_with_an_asynchronous_client(sidecar: Sidecar) -> None:
+    model = Model([call("add", a=1, b=2), call("add", a=3, b=4)], [text("Done.")])
+    together = asyncio.Event()
+    async with sidecar.async_client() as client:
+        durability: PawlDurability[str] = PawlDurability(client)
+        agent = Agent(FunctionModel(model), name="soon", deps_type=str, capabilities=[durability])
+        running: list[int] = []
+
+        @agent.tool
+        async def add(ctx: RunContext[str], a: int, b: int) -> int:
+            """Adds, both calls at the same time."""
+            assert ctx.deps == "deps"
+            running.append(a)
+            if len(running) == 2:
+                together.set()
+            await together.wait()
+            return a + b
+
+        with durability.run(request_id="soon"):
+            first = await agent.run("Add.", deps="deps")
+            second = await agent.run("Again.", deps="deps", message_history=first.all_messages())
+        with durability.run(request_id="soon"):
+            assert (await agent.run("Add.", deps="deps")).output == "Done."
+    assert (first.output, second.output, model.asked) == ("Done.", "Done.", 3)
+    assert sorted(running) == [1, 3]
+
+
+def test_without_a_block_the_agent_is_as_before(client: Client) -> None:
+    durability: PawlDurability[None] = PawlDurability(client)
+    agent = Agent(TestModel(), name="plain", capabilities=[durability])
+    assert ask(agent, "Hi.").output == "success (no tool calls)"
+    assert list(client.list_runs(RunFilter(pack="plain"))) == []
+
+
+class Receipt(BaseModel):
+    """A structured output."""
+
+    order: str
+    amount: float
+
+
+def test_structured_values(client: Client) -> None:
+    model = Model(
+        [call("look_up", order="17")],
+        [call("final_result", order="17", amount="five")],
+        [call("final_result", order="17", amount=5)],
+    )
+    durability: PawlDurability[None] = PawlDurability(client)
+    agent = Agent(
+        FunctionModel(model), name="typed", output_type=Receipt, capabilities=[durability]
+    )
+    tries: list[str] = []
+
+    @agent.tool_plain(retries=2)
+    def look_up(order: str) -> Receipt:
+        """Looks up."""
+        tries.append(order)
+        return Receipt(order=order, amount=5)
+
+    for _ in range(2):
+        with durability.run(request_id="typed"):
+            result = ask(agent, "Which?")
+        assert result.output == Receipt(order="17", amount=5)
+        returned = [
+            part
+            for message in result.all_messages()
+            for part in message.parts
+            if isinstance(part, ToolReturnPart) and part.tool_name == "look_up"
+        ]
+        assert returned[0].model_response_str() == '{"order":"17","amount":5.0}'
+    assert (model.asked, tries) == (3, ["17"])
+    assert json.loads(run_of(client, "typed").result().text or "null") in (
+        None,
+        {"order": "17", "amount": 5.0},
+    )
+
+
+def test_a_tool_asks_for_a_retry(client: Client) -> None:
+    model = Model([call("look", n=1)], [call("look", n=2)], [text("Found.")])
+    durability: PawlDurability[None] = PawlDurability(client)
+    agent = Agent(FunctionModel(model), name="retrying", capabilities=[durability])
+    made: list[int] = []
+
+    @agent.tool_plain
+    def look(n: int) -> str:
+        """Looks."""
+        made.append(n)
+        if n == 1:
+            raise ModelRetry("Try 2.")
+        return "here"
+
+    for _ in range(2):
+        with durability.run(request_id="retrying"):
+            result = ask(agent, "Look.")
+        assert "Try 2." in str(result.all_messages())
+    assert (result.output, made, model.asked) == ("Found.", [1, 2], 3)

@@ -15,6 +15,7 @@ import { anthropic } from "@ai-sdk/anthropic";
 import { openai } from "@ai-sdk/openai";
 import { z } from "zod";
 import * as pawl from "pawl-client";
+import { agentPack, bounds, currentCall } from "pawl-client/ai-sdk";
 import * as pack from "pawl-client/pack";
 import { blobRef, failStep, failTurn, json, JsonText, PawlClient, PawlError, Run, sidecarPath, textOf, Turn, Worker } from "pawl-client";
 import { modelHandler } from "pawl-client/models";

@@ -59,6 +59,7 @@ const VALUES: { readonly [entry: string]: readonly string[] } = {
     "json",
     "textOf",
   ],
+  ai_sdk: ["agent", "agentPack", "bounds", "currentCall"],
   models: ["modelHandler"],
   pack: ["Pack", "append", "definePack", "tool"],
   testing: ["Sidecar", "script", "sidecarPath"],
@@ -210,6 +211,17 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "WaitEvent",
     "WriteOptions",
   ],
+  ai_sdk: [
+    "AgentOptions",
+    "AgentPack",
+    "AgentPackOptions",
+    "AnyModel",
+    "Bounds",
+    "BoundsOptions",
+    "Durable",
+    "DurableAnswer",
+    "Price",
+  ],
   models: [
     "LanguageModel",
     "ModelAnswer",
@@ -318,11 +330,13 @@ test("package.json has each entry point in both forms, with its types", () => {
   expect(main).toEqual({ import: "./dist/esm/index.js", require: "./dist/cjs/index.js" });
   expect(own).toBe("./package.json");
   const names = Object.keys(others).map((name) => name.slice(2));
-  expect(sorted([...names, "index"])).toEqual(sorted([...Object.keys(VALUES), "v1"]));
+  const files = names.map((name) => name.replace("-", "_"));
+  expect(sorted([...files, "index"])).toEqual(sorted([...Object.keys(VALUES), "v1"]));
   for (const name of names) {
-    const form = (kind: string) => `./dist/${kind}/${name}.js`;
+    const file = name.replace("-", "_");
+    const form = (kind: string) => `./dist/${kind}/${file}.js`;
     expect(others[`./${name}`]).toEqual({ import: form("esm"), require: form("cjs") });
-    expect(typesVersions["*"][name]).toEqual([`./dist/cjs/${name}.d.ts`]);
+    expect(typesVersions["*"][name]).toEqual([`./dist/cjs/${file}.d.ts`]);
   }
 });
 

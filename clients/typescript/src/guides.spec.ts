@@ -38,7 +38,11 @@ test("they compile", () => {
       rootDir: "..",
       noEmit: true,
       declaration: false,
-      paths: { "pawl-client": ["../src/index.ts"], "pawl-client/*": ["../src/*.ts"] },
+      paths: {
+        "pawl-client": ["../src/index.ts"],
+        "pawl-client/ai-sdk": ["../src/ai_sdk.ts"],
+        "pawl-client/*": ["../src/*.ts"],
+      },
     },
     include: ["*.ts"],
   };
@@ -56,7 +60,9 @@ const running = programs.filter(({ output }) => output !== undefined);
 test.each(running)("$page: $name prints what the page shows", async ({ name, code, output }) => {
   const own = code
     .replace('from "pawl-client"', 'from "../src/index.ts"')
-    .replace(/from "pawl-client\/(\w+)"/g, 'from "../src/$1.ts"')
+    .replace(/from "pawl-client\/([\w-]+)"/g, (_, entry: string) => {
+      return `from "../src/${entry.replace("-", "_")}.ts"`;
+    })
     // The compiler of the specs leaves `using` to Node, which knows it from version 24 on.
     .replace("using client", "const client");
   const file = join(directory, `run_${name}`);

@@ -151,8 +151,11 @@ class AgentRun<V, T extends ToolSet> {
     const handler = async (turn: Turn): Promise<Reply> => this.#turn(turn, declared);
     const tools = this.#bodies.functions();
     const result = await run.drive(handler, { tools, signal });
-    if (result.status !== RunStatus.COMPLETED) {
-      throw this.#error?.error ?? endedError(run.id, result.status, result.reason);
+    const { status, reason } = result;
+    if (status !== RunStatus.COMPLETED) {
+      // A limit ends the run before the program, whose own error then only follows from it.
+      const own = status === RunStatus.FAILED || reason === "turn_failed";
+      throw own && this.#error ? this.#error.error : endedError(run.id, status, reason);
     }
     return this.#valued(result);
   }
@@ -247,7 +250,10 @@ class AgentRun<V, T extends ToolSet> {
     this.#last = { value };
     if (isStream(value)) {
       this.#resolve(value);
-      await value.finishReason;
+      const reason = await value.finishReason;
+      if (reason === "error") {
+        throw models.failure ?? new PawlError("step_failed", "the stream ended with an error");
+      }
     }
     if (mistake) {
       throw (mistake as { readonly error: unknown }).error;

@@ -14,7 +14,7 @@ export interface Journal {
   readonly signal: AbortSignal;
   requestModel(ask: ModelAsk): Promise<ModelRound>;
   answerModel(report: ModelReport): Promise<Plain<AnswerModelResponse>>;
-  calls(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]>;
+  callEach(calls: readonly StepCall[]): readonly Promise<Plain<StepOutcome>>[];
 }
 
 type Answered = Plain<StepResolved>;
@@ -56,8 +56,8 @@ export class CompletedRun implements Journal {
     throw this.#over();
   }
 
-  async calls(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
-    return calls.map(({ tool, key = "", call }) => {
+  callEach(calls: readonly StepCall[]): readonly Promise<Plain<StepOutcome>>[] {
+    return calls.map(async ({ tool, key = "", call }) => {
       const name = call ? `${this.#keys.get(call.modelStep)}/${call.index}` : key;
       const answered = this.#answer(name, `call of ${tool}`);
       const { step, ok, error, result } = answered;

@@ -84,6 +84,8 @@ interface Attempt {
 export class ModelCalls {
   readonly #journal: Journal;
   readonly #requests = new Requests();
+  /** The error of the last stream that broke. */
+  failure: unknown;
   readonly #calls = new Map<string, KnownCall[]>();
   /** Messages that the sidecar added, and before which message of the prompt they stand. */
   readonly #included = new Map<number, { readonly before: number; readonly text: string }>();
@@ -218,7 +220,10 @@ class Call {
     });
     answer.then(
       (kept) => passing.finish("streamed" in kept ? kept.streamed : streamedOf(kept.generated)),
-      (error: unknown) => passing.fail(error),
+      (error: unknown) => {
+        this.#all.failure = error;
+        passing.fail(error);
+      },
     );
     await passing.begun;
     return passing.stream;

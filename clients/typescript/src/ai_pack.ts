@@ -39,6 +39,12 @@ export interface BoundsOptions {
    * Default: calls of the tools with `needsApproval: true`.
    */
   readonly approve?: { readonly [tool: string]: boolean | string };
+  /**
+   * Tools that may be called again after an unknown outcome, up to three times: those that only
+   * read, or that give the call's idempotency key to their service. Default: none; the run of a call
+   * with an unknown outcome ends ESCALATED for a person.
+   */
+  readonly repeat?: readonly string[];
   /** Further keys of `x_pawl.tools.NAME`: attempts, on_unknown, cost, timeout_sec, dedupe, … */
   readonly tools?: { readonly [tool: string]: { readonly [option: string]: Json } };
   /** Further keys of `x_pawl`: on_budget, model_calls, retry, … */
@@ -53,12 +59,13 @@ export interface BoundsOptions {
  *       maxToolCalls: 20,
  *       maxCostUsd: 0.5,
  *       approve: { refund: "payload.amount > 100.0" },
- *       tools: { search: { attempts: 3, on_unknown: "retry" } },
+ *       repeat: ["search"],
+ *       tools: { refund: { timeout_sec: 30 } },
  *     });
  */
 export function bounds(options: BoundsOptions): Bounds {
   const { maxToolCalls, maxTokens, maxCostUsd, maxWallTimeSec, prices } = options;
-  const { approve = {}, tools = {}, engine = {} } = options;
+  const { approve = {}, repeat = [], tools = {}, engine = {} } = options;
   const limits = {
     max_tool_calls: maxToolCalls,
     max_tokens: maxTokens,
@@ -67,13 +74,19 @@ export function bounds(options: BoundsOptions): Bounds {
     prices: prices as Json | undefined,
   };
   const set = Object.entries(limits).filter(([, limit]) => limit !== undefined);
-  const approvals = Object.entries(approve).map(([name, rule]) => {
+  const rules = (name: string): { readonly [option: string]: Json } => {
+    const rule = approve[name];
     const text = typeof rule === "string" ? rule : rule ? "always" : "never";
-    return [name, { approve: text, ...tools[name] }];
-  });
+    return {
+      ...(rule === undefined ? {} : { approve: text }),
+      ...(repeat.includes(name) ? REPEATED : {}),
+      ...tools[name],
+    };
+  };
+  const names = new Set([...Object.keys(approve), ...repeat, ...Object.keys(tools)]);
   return {
     limits: { ...engine, ...(Object.fromEntries(set) as { [limit: string]: Json }) },
-    tools: { ...tools, ...Object.fromEntries(approvals) },
+    tools: Object.fromEntries([...names].map((name) => [name, rules(name)])),
   };
 }
 
@@ -143,6 +156,9 @@ export async function agentPack(options: AgentPackOptions): Promise<AgentPack> {
   const approved = declared.filter(([, { options: own }]) => "approve" in own).map(([key]) => key);
   return { pack, reference: `${name}@${version}`, approved };
 }
+
+/** A tool that may be called again. */
+const REPEATED = { attempts: 3, on_unknown: "retry" };
 
 /** A tool that ends in an unknown way is not repeated by itself: a person has to look. */
 const CAREFUL = { attempts: 1, on_unknown: "escalate" };

@@ -6,9 +6,10 @@ import type { ModelCalls } from "./ai_model.js";
 import { currentScope, Scope, within } from "./ai_scope.js";
 import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
+import type { StepOutcome } from "./gen/pawl/v1/run_pb.js";
 import { isMistake } from "./handler_fault.js";
 import { toJsonText } from "./json_text.js";
-import { type Json, sourceOf } from "./plain_message.js";
+import { type Json, type Plain, sourceOf } from "./plain_message.js";
 import type { ToolCall } from "./tool_call.js";
 import { deniedBy, type Step, type StepCall } from "./turn.js";
 import { JsonText } from "./values.js";
@@ -128,6 +129,16 @@ function textOf(payload: unknown): string {
   return JSON.stringify(JSON.parse(toJsonText(payload, "payload")));
 }
 
+/** Most calls of one request: the contract's limit. */
+const MAX_TOGETHER = 64;
+
+/** A call that is to be requested. */
+interface Asked {
+  readonly call: StepCall;
+  readonly resolve: (outcome: Plain<StepOutcome>) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /** The tool calls of one execution of a program. */
 export class ToolCalls {
   readonly #journal: Journal;
@@ -136,6 +147,8 @@ export class ToolCalls {
   readonly #root: Scope;
   /** Sees an error that a mistake of the program or of its operator caused. */
   readonly #mistaken: (error: unknown) => void;
+  /** Calls that are requested next, together. */
+  readonly #together: Asked[] = [];
 
   constructor(
     journal: Journal,
@@ -176,15 +189,36 @@ export class ToolCalls {
   ): Promise<unknown> {
     const { key, call } = await this.#stepOf(name, tool, input, options);
     this.#bodies.expect(key, { payload: textOf(call.payload), input, options });
-    const [outcome] = await this.#journal.calls([call]);
-    const refused = outcome && deniedBy(outcome);
+    const outcome = await this.#requested(call);
+    const refused = deniedBy(outcome);
     if (refused && isMistake(refused)) {
       this.#mistaken(refused);
     }
-    if (refused || !outcome?.step) {
+    if (refused || !outcome.step) {
       throw refused ?? new PawlError("server", `the answer has no outcome for a call of ${name}`);
     }
     return resultIn(outcome.step, name);
+  }
+
+  /** Requests a call, together with those that the program makes at the same time. */
+  #requested(call: StepCall): Promise<Plain<StepOutcome>> {
+    return new Promise((resolve, reject) => {
+      if (this.#together.length === 0) {
+        setImmediate(() => this.#request());
+      }
+      this.#together.push({ call, resolve, reject });
+    });
+  }
+
+  #request(): void {
+    const batch = this.#together.splice(0, MAX_TOGETHER);
+    if (this.#together.length > 0) {
+      setImmediate(() => this.#request());
+    }
+    const outcomes = this.#journal.callEach(batch.map(({ call }) => call));
+    for (const [index, { resolve, reject }] of batch.entries()) {
+      outcomes[index]?.then(resolve, reject);
+    }
   }
 
   /** Returns the step of a call: that of the model's recorded call, or one of the program's own. */

@@ -1,5 +1,6 @@
 /** Answers to the steps of a turn, and the promises that wait for them. */
 
+import { setMaxListeners } from "node:events";
 import { PawlError } from "./errors.js";
 import { later } from "./timer.js";
 import type { Step } from "./turn.js";
@@ -47,6 +48,7 @@ export class PendingSteps {
         reject(deadlineExceeded(step, timeoutMs));
       };
       const timer = timeoutMs === undefined ? undefined : later(timeoutMs, expired);
+      setMaxListeners(0, signal); // Each pending step has a listener; Node warns from 11 on.
       signal.addEventListener("abort", stop, { once: true });
       const answered = (given: Step) => {
         done();

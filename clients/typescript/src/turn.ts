@@ -244,6 +244,16 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   /**
+   * As `calls`, but requests all calls at once, and returns a promise for each, which resolves as
+   * soon as its call is answered. More calls than the run's limit of pending calls are refused.
+   */
+  callEach(calls: readonly StepCall[]): readonly Promise<Plain<StepOutcome>>[] {
+    const keyed = calls.map((call) => this.#keyed(call));
+    const requested = this.#host.request(keyed);
+    return keyed.map(async (call, index) => this.#whole((await requested)[index], call));
+  }
+
+  /**
    * Requests a model call, which the handler makes itself. `round` numbers the rounds of this
    * execution, from 1. A round that was answered before returns its recorded answer.
    */
@@ -331,17 +341,21 @@ export class Turn<T extends TurnTypes = AnyTurn> {
 
   async #together(batch: readonly StepCall[]): Promise<Plain<StepOutcome>[]> {
     const outcomes = await this.#host.request(batch);
-    return Promise.all(
-      outcomes.map(async (outcome, index) => {
-        const call = batch[index];
-        if (!call) {
-          throw new PawlError("server", "the answer has more outcomes than step requests");
-        }
-        // One answer has a limited size; a step that did not fit is requested alone.
-        const whole = outcome.step?.bodiesOmitted ? await this.#isolated(call) : outcome;
-        return whole.denial ? whole : { ...whole, step: await this.#answer(whole) };
-      }),
-    );
+    return Promise.all(outcomes.map((outcome, index) => this.#whole(outcome, batch[index])));
+  }
+
+  /** Returns an outcome with its answered step. */
+  async #whole(
+    outcome: Plain<StepOutcome> | undefined,
+    call: StepCall | undefined,
+  ): Promise<Plain<StepOutcome>> {
+    if (!call || !outcome) {
+      const text = "the answer has another number of outcomes than of step requests";
+      throw new PawlError("server", text);
+    }
+    // One answer has a limited size; a step that did not fit is requested alone.
+    const whole = outcome.step?.bodiesOmitted ? await this.#isolated(call) : outcome;
+    return whole.denial ? whole : { ...whole, step: await this.#answer(whole) };
   }
 
   async #isolated(call: StepCall): Promise<Plain<StepOutcome>> {

@@ -28,7 +28,7 @@ const programs = readdirSync(guides).flatMap((page) => {
 });
 
 test("the guides have programs", () => {
-  expect(programs.map(({ name }) => name)).toEqual(["orders.ts", "hello.ts"]);
+  expect(programs.map(({ name }) => name)).toEqual(["forecast.ts", "orders.ts", "hello.ts"]);
 });
 
 test("they compile", () => {

@@ -562,6 +562,128 @@ test("schemas of the SDK, dates in answers, and tools without execute", async ()
   expect(Object.keys(pack.tools)).toEqual(["look_up"]);
 });
 
+test("names of tools that no pack can have, and tools without properties, as those of MCP", async () => {
+  const execute = async () => "found";
+  const inputSchema = jsonSchema<{ word?: string }>({ type: "object" });
+  const tools = { "look-up": tool({ inputSchema, execute }) };
+  const model = scripted([[call("c1", "look-up", {})], [say("Here.")]]);
+  const result = await agent(
+    shared.client,
+    { name: "dashes", tools, bounds: bounds({ repeat: ["look-up"] }) },
+    (durable) =>
+      generateText({ model: durable.model(model), tools: durable.tools, stopWhen, prompt: "?" }),
+  );
+  expect(result.steps[0]?.toolResults[0]?.output).toBe("found");
+  const both = { ...tools, look_up: lookUp([]) };
+  await expect(agentPack({ name: "both", tools: both })).rejects.toThrow("have one name in a pack");
+});
+
+test("each message is recorded once, and a request is the same when it is repeated", async () => {
+  const long = "a long question ".repeat(500);
+  const tools = { look_up: lookUp([]) };
+  const words = ["a", "b", "c", "d"];
+  const model = scripted([
+    ...words.map((word) => [say(`next ${word}`), call(`c-${word}`, "look_up", { word })]),
+    [say("Here.")],
+  ]);
+  const stop = new AbortController();
+  const done = new Gate();
+  using client = shared.sidecar.client({ log: QUIET });
+  const run = (signal: AbortSignal) =>
+    agent(client, { name: "once", requestId: "o1", tools, signal }, async (durable) => {
+      const result = await generateText({
+        model: durable.model(model),
+        tools: durable.tools,
+        stopWhen,
+        system: "Be brief.",
+        prompt: long,
+      });
+      if (signal === stop.signal) {
+        done.open();
+        await new Promise(() => undefined);
+      }
+      return result.text;
+    });
+  const first = run(stop.signal);
+  await done.opened;
+  stop.abort();
+  await expect(first).rejects.toMatchObject({ kind: "cancelled" });
+  expect(await run(new AbortController().signal)).toBe("Here.");
+  expect(model.doGenerateCalls).toHaveLength(5);
+  const [info] = await all(client.listRuns({ pack: "once" }));
+  const own = client.attach(info?.runId ?? "");
+  const kinds = [RecordKind.STEP_REQUESTED, RecordKind.MODEL_UPDATED];
+  const records = await all(own.records({ kinds }));
+  const requests = records.flatMap(({ body }) => {
+    return body.case === "stepRequested" && body.value.model ? [body.value.model] : [];
+  });
+  expect(requests.map(({ messages }) => messages.length)).toEqual([1, 1, 1, 1, 1]);
+  expect(records.filter(({ body }) => body.case === "modelUpdated")).toEqual([]);
+  const { messages, system } = await own.modelStep(info?.lastStep ?? 0);
+  expect(messages.map(({ role }) => role)).toEqual([
+    "user",
+    ...words.flatMap(() => ["assistant", "tool"]),
+  ]);
+  expect(system).toBe("Be brief.");
+});
+
+test("a second program with the request id of an active run is refused", async () => {
+  const gate = new Gate();
+  const begun = new Gate();
+  const run = () =>
+    agent(shared.client, { name: "twice", requestId: "w1" }, async () => {
+      begun.open();
+      await gate.opened;
+      return "done";
+    });
+  const first = run();
+  await begun.opened;
+  await expect(run()).rejects.toMatchObject({ reason: "RUN_DRIVEN" });
+  gate.open();
+  expect(await first).toBe("done");
+});
+
+test("an agent in a tool has the key of the call as its request id", async () => {
+  const inner = scripted([[say("inside")]]);
+  const outer = scripted([[call("c1", "ask_other", {})], [say("outside")]]);
+  const ask_other = tool({
+    inputSchema: z.object({ at: z.string().optional() }),
+    execute: async (): Promise<string> => {
+      const answer = await agent(shared.client, { name: "inner-agent" }, (durable) =>
+        generateText({ model: durable.model(inner), prompt: "?" }),
+      );
+      return answer.text;
+    },
+  });
+  await agent(shared.client, { name: "outer-agent", tools: { ask_other } }, (durable) =>
+    generateText({ model: durable.model(outer), tools: durable.tools, stopWhen, prompt: "?" }),
+  );
+  const [own] = await all(shared.client.listRuns({ pack: "outer-agent" }));
+  const [nested] = await all(shared.client.listRuns({ pack: "inner-agent" }));
+  const { requestId } = await shared.client.attach(nested?.runId ?? "").snapshot();
+  expect(requestId).toBe(`${own?.runId}/2`);
+});
+
+test("a completed run whose program makes other calls is reported, not called", async () => {
+  const seen: string[] = [];
+  const run = (words: readonly string[]) => {
+    const tools = { look_up: lookUp(seen) };
+    return agent(shared.client, { name: "other", requestId: "x1", tools }, async (durable) => {
+      const found: unknown[] = [];
+      for (const word of words) {
+        const options = { toolCallId: word, messages: [], context: {} };
+        const result = durable.tools.look_up.execute?.({ word }, options as never);
+        found.push(await Promise.resolve(result).catch((error: Error) => error.message));
+      }
+      return found.length;
+    });
+  };
+  expect(await run(["a"])).toBe(1);
+  expect(await run(["a"])).toBe(1);
+  await expect(run(["a", "b"])).rejects.toMatchObject({ reason: "RUN_CHANGED" });
+  expect(seen).toHaveLength(1);
+});
+
 test("a model of an unknown interface is refused at once", async () => {
   const model = { ...scripted([]), specificationVersion: "v2" as never };
   const answer = agent(shared.client, { name: "old" }, (durable) =>

@@ -4,6 +4,7 @@ import { gateway, type LanguageModel, type ToolSet } from "ai";
 import { CompletedRun, type Journal } from "./ai_journal.js";
 import { type AnyModel, checkModel, ModelCalls } from "./ai_model.js";
 import { type AgentPack, type AgentPackOptions, agentPack } from "./ai_pack.js";
+import { recordableText } from "./ai_record.js";
 import type { CallOptions } from "./ai_request.js";
 import { currentCall, currentScope, Scope, within } from "./ai_scope.js";
 import { ROOT, ToolBodies, ToolCalls } from "./ai_tools.js";
@@ -301,7 +302,7 @@ function changedTools({ tools: before = {} }: PackTools, { tools: now = {} }: Pa
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   return [...names].filter((name) => {
     const [old, fresh] = [before[name]?.parameters, now[name]?.parameters];
-    return JSON.stringify(old) !== JSON.stringify(fresh);
+    return recordableText(old ?? null) !== recordableText(fresh ?? null);
   });
 }
 

@@ -1,7 +1,7 @@
 /** Calls of models as recorded steps: a call that was answered once is answered from the record. */
 
 import type { Journal } from "./ai_journal.js";
-import { asRecorded, recordable, recorded } from "./ai_record.js";
+import { asRecorded, recordable, recordableText, recorded } from "./ai_record.js";
 import { type CallOptions, type Message, type Recorded, Requests } from "./ai_request.js";
 import type { Scope } from "./ai_scope.js";
 import { type Generated, generatedOf, type Streamed, streamedOf } from "./ai_stream.js";
@@ -282,7 +282,7 @@ class Call {
       if ("kept" in made) {
         const { kept, usage } = made;
         const message = recordable(kept);
-        return JSON.stringify(message).length > maxBytes
+        return recordableText(message).length > maxBytes
           ? { outcome: tooLarge(maxBytes), usage }
           : { kept, outcome: this.#answerOf(kept, message), usage };
       }

@@ -128,15 +128,22 @@ export async function agentPack(options: AgentPackOptions): Promise<AgentPack> {
     throw new RangeError(`bounds: "${unknown}" is no tool of the agent ${name}; tools: ${known}`);
   }
   const durable = Object.entries(tools).filter(([, { execute }]) => typeof execute === "function");
+  const named = new Map<string, string>();
   const declared = await Promise.all(
     durable.map(async ([key, tool]) => {
       const { description } = tool;
+      const own = toolName(key);
+      const other = named.get(own);
+      if (other !== undefined) {
+        throw new RangeError(`tools: "${other}" and "${key}" have one name in a pack, "${own}"`);
+      }
+      named.set(own, key);
       const about = {
         description: typeof description === "string" && description ? description : key,
         options: optionsOf(tool, rules[key]),
         parameters: await parametersOf(tool),
       };
-      return [key, packTool(about, () => null)] as const;
+      return [own, packTool(about, () => null)] as const;
     }),
   );
   const prompt = "The program of the AI SDK has the prompt.";
@@ -157,6 +164,11 @@ export async function agentPack(options: AgentPackOptions): Promise<AgentPack> {
   return { pack, reference: `${name}@${version}`, approved };
 }
 
+/** Returns the name of a tool in a pack, which has letters, digits and "_" only. */
+export function toolName(name: string): string {
+  return name.replace(/^(?=\d)|[^A-Za-z0-9_]/g, "_");
+}
+
 /** A tool that may be called again. */
 const REPEATED = { attempts: 3, on_unknown: "retry" };
 
@@ -175,5 +187,6 @@ function optionsOf(
 async function parametersOf({ inputSchema }: ToolSet[string]): Promise<JsonSchema> {
   const given = (await asSchema(inputSchema).jsonSchema) as JsonSchema;
   const words = Object.entries(given).filter(([word]) => word !== "$schema");
-  return words.length > 0 ? Object.fromEntries(words) : { type: "object" };
+  // The pack format requires properties of an object.
+  return { type: "object", properties: {}, ...Object.fromEntries(words) };
 }

@@ -14,8 +14,8 @@ const ESCAPED = "$value";
 const DEEPEST = 100;
 
 /**
- * Returns a value as JSON. Functions, symbols and properties that are `undefined` are left out, as
- * in JSON.stringify; NaN and infinities become null.
+ * Returns a value as JSON. Functions, symbols and properties that are `undefined` are left
+ * out; NaN and infinities become null.
  */
 export function recordable(value: unknown, depth = 0): Json {
   switch (typeof value) {
@@ -96,6 +96,11 @@ interface Marked {
 
 function membersOf(json: { readonly [name: string]: Json }): unknown {
   return Object.fromEntries(Object.entries(json).map(([name, item]) => [name, recorded(item)]));
+}
+
+/** Returns the JSON text of a value as `recordable` converts it, to compare and measure it. */
+export function recordableText(value: unknown): string {
+  return JSON.stringify(recordable(value));
 }
 
 /** Returns the value as the record has it. */

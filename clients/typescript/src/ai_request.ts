@@ -1,7 +1,7 @@
 /** Requests of the AI SDK in the form of records, each message once. */
 
 import { createHash } from "node:crypto";
-import { isDate, recordable } from "./ai_record.js";
+import { isDate, recordable, recordableText } from "./ai_record.js";
 import type { ModelMessage, ModelRequest } from "./model_step.js";
 import type { Json } from "./plain_message.js";
 import type { Usage } from "./reply.js";
@@ -63,7 +63,7 @@ export class Requests {
   of(model: string, options: CallOptions): Recorded {
     const said = options.prompt.filter(({ role }) => role !== "system");
     const made = said.flatMap(messagesOf);
-    const messages = made.map((message) => JSON.stringify(recordable(message)));
+    const messages = made.map(recordableText);
     const known = this.#before(made, messages);
     const fresh = known ? made.slice(known.messages.length + 1) : made;
     const system = options.prompt
@@ -73,7 +73,7 @@ export class Requests {
     const parameters = recordable(
       Object.fromEntries(Object.entries(options).filter(([name]) => !OWN.includes(name))),
     );
-    const bytes = [system, JSON.stringify(tools), ...messages].join("").length;
+    const bytes = [system, recordableText(tools), ...messages].join("").length;
     return {
       request: {
         model,
@@ -123,7 +123,7 @@ function messagesOf({ role, content }: Message): MessageLike[] {
   const calls = content.filter(({ type }) => type === "tool-call");
   const parts = content.filter(({ type }) => type !== "tool-call").map(partOf);
   const toolCalls = calls.map(({ toolCallId = "", toolName = "", input }) => {
-    return { id: toolCallId, name: toolName, arguments: JSON.stringify(recordable(input)) };
+    return { id: toolCallId, name: toolName, arguments: recordableText(input) };
   });
   return [{ role, content: parts, ...(toolCalls.length > 0 ? { toolCalls } : {}) }];
 }

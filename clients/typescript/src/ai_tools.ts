@@ -3,6 +3,8 @@
 import { asSchema, type ToolSet } from "ai";
 import type { Journal } from "./ai_journal.js";
 import type { ModelCalls } from "./ai_model.js";
+import { toolName } from "./ai_pack.js";
+import { recordableText } from "./ai_record.js";
 import { currentScope, Scope, within } from "./ai_scope.js";
 import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
@@ -46,7 +48,7 @@ export class ToolBodies {
       .filter(([, { execute }]) => typeof execute === "function")
       .map(([name]) => name);
     return Object.fromEntries(
-      names.map((name) => [name, (payload, call) => this.#execute(name, payload, call)]),
+      names.map((name) => [toolName(name), (payload, call) => this.#execute(name, payload, call)]),
     );
   }
 
@@ -126,7 +128,7 @@ async function parsed(name: string, tool: ToolSet[string], text: string): Promis
 
 /** Returns arguments as compact text, to compare them. */
 function textOf(payload: unknown): string {
-  return JSON.stringify(JSON.parse(toJsonText(payload, "payload")));
+  return recordableText(JSON.parse(toJsonText(payload, "payload")));
 }
 
 /** Most calls of one request: the contract's limit. */
@@ -145,7 +147,7 @@ export class ToolCalls {
   readonly #models: ModelCalls;
   readonly #bodies: ToolBodies;
   readonly #root: Scope;
-  /** Sees an error that a mistake of the program or of its operator caused. */
+  /** Sees an error that is no answer of a tool, and that ends the program. */
   readonly #mistaken: (error: unknown) => void;
   /** Calls that are requested next, together. */
   readonly #together: Asked[] = [];
@@ -175,7 +177,7 @@ export class ToolCalls {
       };
       const { needsApproval, ...rest } = tool;
       const asking =
-        needsApproval === undefined || approved.includes(name) ? {} : { needsApproval };
+        needsApproval === undefined || approved.includes(toolName(name)) ? {} : { needsApproval };
       return [name, { ...rest, ...asking, execute }];
     });
     return Object.fromEntries(made) as T;
@@ -189,7 +191,11 @@ export class ToolCalls {
   ): Promise<unknown> {
     const { key, call } = await this.#stepOf(name, tool, input, options);
     this.#bodies.expect(key, { payload: textOf(call.payload), input, options });
-    const outcome = await this.#requested(call);
+    const outcome = await this.#requested(call).catch((error: unknown) => {
+      // No answer of the tool: the model must not see it, since it is not recorded.
+      this.#mistaken(error);
+      throw error;
+    });
     const refused = deniedBy(outcome);
     if (refused && isMistake(refused)) {
       this.#mistaken(refused);
@@ -228,7 +234,7 @@ export class ToolCalls {
     input: unknown,
     { toolCallId }: ExecuteOptions,
   ): Promise<{ readonly key: string; readonly call: StepCall }> {
-    const known = this.#models.take(toolCallId, name, JSON.stringify(input) ?? "");
+    const known = this.#models.take(toolCallId, name, recordableText(input));
     const text = known?.arguments;
     const fits =
       text !== undefined && (await parsed(name, tool, text).catch(() => undefined)) !== undefined;
@@ -237,10 +243,10 @@ export class ToolCalls {
       : (input as Json);
     if (known) {
       const { modelStep, index, key } = known;
-      return { key, call: { tool: name, payload, call: { modelStep, index } } };
+      return { key, call: { tool: toolName(name), payload, call: { modelStep, index } } };
     }
     const { key } = (currentScope() ?? this.#root).next(`tool.${name}`);
-    return { key, call: { tool: name, payload, key } };
+    return { key, call: { tool: toolName(name), payload, key } };
   }
 }
 

@@ -143,6 +143,7 @@ test("halves that were recorded by earlier programs, or said by a model, are rep
 /** Where texts of JSON are made of what is no value of a program, and why that is well. */
 const STRINGIFY: { [file: string]: string } = {
   "json_text.ts": "the one function",
+  "ai_record.ts": "what recordable has made JSON",
   "call_key.ts": "examples",
   "endpoint_fetch.ts": "what an endpoint said, mended",
   "event_source.ts": "a cursor in a sentence",

@@ -119,8 +119,8 @@ const (
 	// price: its tokens cost nothing under that budget.
 	DiagnosticCode_PPPAWL_33 = "PPPAWL-33"
 
-	// DiagnosticCode_PPPAWL_34: A prompt has `validators`, which nothing here enforces: output that
-	// they forbid goes out.
+	// DiagnosticCode_PPPAWL_34: A validator has a type, or a parameter, that Pawl does not have, or
+	// lacks a required one, so nothing enforces it. No run that can reach its prompt begins.
 	DiagnosticCode_PPPAWL_34 = "PPPAWL-34"
 
 	// DiagnosticCode_PPPAWL_35: A terminal state offers a tool that an earlier state offers: a model
@@ -160,6 +160,10 @@ const (
 
 	// DiagnosticCode_PPPAWL_43: A variable has a `binding`, which fills nothing here.
 	DiagnosticCode_PPPAWL_43 = "PPPAWL-43"
+
+	// DiagnosticCode_PPPAWL_44: A parameter of a validator has a value that cannot be used: the
+	// validator would enforce nothing.
+	DiagnosticCode_PPPAWL_44 = "PPPAWL-44"
 
 	// DiagnosticCode_PP0001_1: A prompt lists a tool that is neither declared nor an agent member
 	// (an error in packs without agents, else a warning), or blocks one that does not exist

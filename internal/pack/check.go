@@ -29,6 +29,7 @@ type checker struct {
 func (p *Pack) check(found *findings, requireBounded bool) {
 	c := &checker{requireBounded: requireBounded, p: p, doc: p.Doc, f: found, tpl: newTemplates(p.Doc.Fragments), lists: map[string]string{}, listed: map[string]bool{}}
 	p.uses, p.schemas, p.slots = map[string]*templateUse{}, map[string]*schema{}, map[string]bool{}
+	p.validators, p.unenforced = map[string][]Enforced{}, map[string][]unenforced{}
 	if w := p.Doc.Workflow; w != nil {
 		for _, s := range w.States {
 			for name := range s.Artifacts {

@@ -3,7 +3,6 @@ package pack
 import (
 	"encoding/json"
 	"regexp"
-	"strings"
 
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 	"github.com/pawl-dev/pawl/internal/pack/source"
@@ -42,32 +41,6 @@ func (c *checker) prompt(key string, p *Prompt) {
 			c.f.warn(ruleArtifact, at("system_template"), "Declare it in a state, or it is always empty.",
 				"the template uses the artifact %s, which no state declares", quote(a))
 		}
-	}
-}
-
-// validators warns of enabled validators. They are passed to the program that executes a turn; the sidecar and the clients do not apply
-// them.
-func (c *checker) validators(key, at string, list []Validator) {
-	var types []string
-	for i := range list {
-		if list[i].Enabled == nil || *list[i].Enabled {
-			types = append(types, quote(list[i].Type))
-		}
-	}
-	for i := range list {
-		switch given := list[i].FailOnViolation; {
-		case given == nil:
-		case *given:
-			c.f.warn("PP0015-3", at+pointer(index(i), "fail_on_violation"), "Remove it.",
-				"fail_on_violation is deprecated and not read: a validator that is on always enforces")
-		default:
-			c.f.warn("PP0015-3", at+pointer(index(i), "fail_on_violation"), "Remove it; to only watch, write the rule as an eval. enabled: false switches the validator off.",
-				"fail_on_violation: false is not read: since 1.7.0 the validator %s enforces", quote(list[i].Type))
-		}
-	}
-	if len(types) > 0 {
-		c.f.warn(ruleUnenforced, at, "Check the output in your own handler, or hold the calls that matter by x_pawl.tools.TOOL.approve; enabled: false says that you know.",
-			"the validators of the prompt %s are not enforced: %s", quote(key), strings.Join(types, ", "))
 	}
 }
 

@@ -75,6 +75,16 @@ func alters(change string) featureTest {
 	}}
 }
 
+// enforces: the change adds a validator that the sidecar enforces, without a finding.
+func enforces(change string) featureTest {
+	return featureTest{run: func(t *testing.T) {
+		before, after := mustLoad(t, changed(t, featureChange)), mustLoad(t, changed(t, featureChange+"\n"+change))
+		if len(after.Validators("a")) != 1 || len(before.Validators("a")) != 0 || len(after.Warnings) != len(before.Warnings) {
+			t.Errorf("validators: %v; warnings: %v", after.Validators("a"), after.Warnings)
+		}
+	}}
+}
+
 // finds: the change causes the finding.
 func finds(code string, sev Severity, change string) featureTest {
 	return featureTest{code: code, run: func(t *testing.T) {
@@ -142,28 +152,30 @@ var featureTests = map[string]featureTest{
 	"template_engine.syntax | any other":                         finds(ruleSyntaxKind, e, `template_engine.syntax = "{variable}"`),
 	"template_engine.features[] | basic_substitution, fragments": handed(`template_engine.features = ["basic_substitution","fragments"]`, "/template_engine/features"),
 	"template_engine.features[] | conditionals, loops, filters":  finds(ruleFeature, e, `template_engine.features = ["filters"]`),
-	"fragments |":                                      finds(ruleFragment, e, `fragments = {}`),
-	"prompts |":                                        finds("PP0005-2", e, `workflow.states.e.prompt_task = "gone"`),
-	"prompts.*.id | other than its key":                finds("PP0001-2", w, `prompts.a.id = "z"`),
-	"prompts.*.name |":                                 handed(`prompts.a.name = "Z"`, "/prompts/a/name"),
-	"prompts.*.description |":                          handed(`prompts.a.description = "Z"`, "/prompts/a/description"),
-	"prompts.*.version |":                              handed(`prompts.a.version = "9.0.0"`, "/prompts/a/version"),
-	"prompts.*.system_template |":                      finds("PP0003-1", w, `prompts.a.system_template = "{{other}}"`),
-	"prompts.*.variables[] |":                          startFails(``, `{"w":1}`, "unknown variable"),
-	"prompts.*.variables[].validation |":               startFails(variable+`"validation":{"max_length":1}}`, `{"v":"ab"}`, "maximum is 1"),
-	"prompts.*.variables[].type | not one of the five": finds("PP0003-5", w, `prompts.a.variables.0 = {"name":"v","type":"uuid","required":false}`),
-	"prompts.*.variables[].description |":              handed(variable+`"description":"d"}`, "/prompts/a/variables/0/description"),
-	"prompts.*.variables[].example |":                  handed(variable+`"example":"d"}`, "/prompts/a/variables/0/example"),
-	"prompts.*.variables[].binding |":                  finds(ruleBinding, w, variable+`"binding":{"kind":"env","field":"X"}}`),
-	"prompts.*.tools[] |":                              alters(`prompts.a.tools = ["t","b"]`),
-	"prompts.*.tool_policy.blocklist |":                alters(`prompts.a.tool_policy = {"blocklist":["t"]}`),
-	"prompts.*.tool_policy.max_tool_calls_per_turn |":  alters(`prompts.a.tool_policy = {"max_tool_calls_per_turn":2}`),
-	"prompts.*.tool_policy.tool_choice |":              sameBut(`prompts.a.tool_policy = {}`, `prompts.a.tool_policy = {"tool_choice":"none"}`),
-	"prompts.*.tool_policy.max_rounds |":               sameBut(`prompts.a.tool_policy = {}`, `prompts.a.tool_policy = {"max_rounds":1}`),
-	"prompts.*.pipeline |":                             handed(`prompts.a.pipeline = {"stages":["x"]}`, "/prompts/a/pipeline/stages/0"),
-	"prompts.*.parameters |":                           handed(`prompts.a.parameters = {"temperature":0.5,"top_k":null}`, "/prompts/a/parameters/top_k"),
-	"prompts.*.validators |":                           finds(ruleUnenforced, w, `prompts.a.validators = [{"type":"x","enabled":true,"params":{"a":1}}]`),
-	"prompts.*.evals |":                                finds(ruleEvals, w, `prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"}]`),
+	"fragments |":                                                       finds(ruleFragment, e, `fragments = {}`),
+	"prompts |":                                                         finds("PP0005-2", e, `workflow.states.e.prompt_task = "gone"`),
+	"prompts.*.id | other than its key":                                 finds("PP0001-2", w, `prompts.a.id = "z"`),
+	"prompts.*.name |":                                                  handed(`prompts.a.name = "Z"`, "/prompts/a/name"),
+	"prompts.*.description |":                                           handed(`prompts.a.description = "Z"`, "/prompts/a/description"),
+	"prompts.*.version |":                                               handed(`prompts.a.version = "9.0.0"`, "/prompts/a/version"),
+	"prompts.*.system_template |":                                       finds("PP0003-1", w, `prompts.a.system_template = "{{other}}"`),
+	"prompts.*.variables[] |":                                           startFails(``, `{"w":1}`, "unknown variable"),
+	"prompts.*.variables[].validation |":                                startFails(variable+`"validation":{"max_length":1}}`, `{"v":"ab"}`, "maximum is 1"),
+	"prompts.*.variables[].type | not one of the five":                  finds("PP0003-5", w, `prompts.a.variables.0 = {"name":"v","type":"uuid","required":false}`),
+	"prompts.*.variables[].description |":                               handed(variable+`"description":"d"}`, "/prompts/a/variables/0/description"),
+	"prompts.*.variables[].example |":                                   handed(variable+`"example":"d"}`, "/prompts/a/variables/0/example"),
+	"prompts.*.variables[].binding |":                                   finds(ruleBinding, w, variable+`"binding":{"kind":"env","field":"X"}}`),
+	"prompts.*.tools[] |":                                               alters(`prompts.a.tools = ["t","b"]`),
+	"prompts.*.tool_policy.blocklist |":                                 alters(`prompts.a.tool_policy = {"blocklist":["t"]}`),
+	"prompts.*.tool_policy.max_tool_calls_per_turn |":                   alters(`prompts.a.tool_policy = {"max_tool_calls_per_turn":2}`),
+	"prompts.*.tool_policy.tool_choice |":                               sameBut(`prompts.a.tool_policy = {}`, `prompts.a.tool_policy = {"tool_choice":"none"}`),
+	"prompts.*.tool_policy.max_rounds |":                                sameBut(`prompts.a.tool_policy = {}`, `prompts.a.tool_policy = {"max_rounds":1}`),
+	"prompts.*.pipeline |":                                              handed(`prompts.a.pipeline = {"stages":["x"]}`, "/prompts/a/pipeline/stages/0"),
+	"prompts.*.parameters |":                                            handed(`prompts.a.parameters = {"temperature":0.5,"top_k":null}`, "/prompts/a/parameters/top_k"),
+	"prompts.*.validators |":                                            enforces(`prompts.a.validators = [{"type":"banned_words","message":"m","params":{"words":["foo"]}}]`),
+	"prompts.*.validators | of another type, or with another parameter": doesNotStart(ruleUnenforced, `prompts.a.validators = [{"type":"x","enabled":true,"params":{"a":1}}]`),
+	"prompts.*.validators[].params | with a value that cannot be used":  finds(ruleValidator, e, `prompts.a.validators = [{"type":"max_length","params":{"max":"x"}}]`),
+	"prompts.*.evals |":                                                 finds(ruleEvals, w, `prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"}]`),
 	"prompts.*.provider |": finds(ruleRouted, w, `requires = {"providers":[{"key":"k","role":"llm"}]}
 		prompts.a.provider = "k"`),
 	"prompts.*.provider | no key of a requirement, nor `default`": finds("PP0017-1", e, `prompts.a.provider = "k"`),

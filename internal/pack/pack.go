@@ -42,6 +42,9 @@ type Pack struct {
 	slots map[string]bool
 	// schemas are the compiled parameters of the tools that declare parameters.
 	schemas map[string]*schema
+	// validators are the enabled validators of each prompt, and unenforced those that nothing here enforces.
+	validators map[string][]Enforced
+	unenforced map[string][]unenforced
 }
 
 // Load reads and checks one pack. It returns the diagnostics in source order. The pack is nil if one of them is an error. Load returns an

@@ -49,6 +49,7 @@ const (
 	ruleRouted     = "PPPAWL-41"
 	ruleEvals      = "PPPAWL-42"
 	ruleBinding    = "PPPAWL-43"
+	ruleValidator  = "PPPAWL-44"
 
 	schemaPrefix = "PPSCHEMA-"
 )
@@ -86,7 +87,7 @@ var rules = []Rule{
 	{ruleAgents, true, false, "agents start in at most 256 different states"},
 	{ruleStepKind, true, false, "a step's kind is known or has a vendor prefix"},
 	{rulePrice, false, true, "a pack with a budget of cost prices the models that its prompts have overrides for"},
-	{ruleUnenforced, false, true, "a prompt has no validators, which nothing here enforces"},
+	{ruleUnenforced, false, true, "the types and parameters of a prompt's validators are known here; with others no run begins"},
 	{ruleOffered, false, true, "a terminal state does not offer again, without dedupe, a tool that an earlier state offers"},
 	{ruleToolName, false, true, "a tool's name is its key, by which it is called, bounded and approved"},
 	{ruleControl, false, true, "no state that a transition enters leaves the next turn to the user"},
@@ -96,6 +97,7 @@ var rules = []Rule{
 	{ruleRouted, false, true, "prompts need no more than one provider: the key is handed on, and routes nothing here"},
 	{ruleEvals, false, true, "evals are not relied on: they are handed on, and nothing here runs them"},
 	{ruleBinding, false, true, "a variable has no binding: its value is what the start of the run gives"},
+	{ruleValidator, true, false, "the parameters of a validator have usable values"},
 
 	{"PP0001-1", true, true, "a prompt's tools are tools of the pack or agent members"},
 	{"PP0001-2", false, true, "a prompt's id is its key"},

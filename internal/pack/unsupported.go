@@ -20,8 +20,11 @@ func (e *UnsupportedError) Error() string {
 // Supports returns nil if this product has all features that runs from an entry can need. Errors: [*EntryError], [*UnsupportedError].
 func (p *Pack) Supports(entry Entry) error {
 	start, err := p.Start(entry)
-	if err != nil || start.Prompt {
+	if err != nil {
 		return err
+	}
+	if start.Prompt {
+		return p.enforces(start.Agent)
 	}
 	if err := p.composedFrom(start.State); err != nil {
 		return err
@@ -29,6 +32,9 @@ func (p *Pack) Supports(entry Entry) error {
 	states, reached := p.Doc.Workflow.States, p.reachable(start.State)
 	into := entered(states, reached)
 	for _, name := range reached {
+		if err := p.enforces(states[name].PromptTask); err != nil {
+			return err
+		}
 		if s := states[name]; into[name] && s.Control == controlUser && !s.Ends() {
 			return &UnsupportedError{
 				Code: ruleControl, Pointer: pointer("workflow", "states", name, "control"),

@@ -33,6 +33,7 @@ func (t *execution) stampModel(c machine.Command, b *validate.Body) machine.Comm
 		cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.TurnAttempt)
 		b.ModelAnswer(&cmd)
 		cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
+		cmd.Violation = t.answerViolation(&cmd)
 		t.op.implicitID, t.input.ID = true, validate.AnswerID(&cmd)
 		return cmd
 	}

@@ -22,6 +22,7 @@ func (t *execution) stamp(outside bool) {
 		cmd.Artifacts = validate.CompactWrites(t.program.Graph, cmd.Artifacts)
 		b.Text(cmd.Event)
 		b.Writes(t.program.Graph, cmd.Artifacts)
+		cmd.Violation = t.emitViolation(&cmd)
 		t.input.Command = cmd
 	case machine.SetArtifacts:
 		cmd.Artifacts = validate.CompactWrites(t.program.Graph, cmd.Artifacts)
@@ -86,6 +87,7 @@ func (t *execution) stampComplete(cmd machine.CompleteTurn, outside bool, b *val
 		b.Number(uint64(cmd.ConversationThroughStep))
 	}
 	t.setImplicitID(cmd.TurnSeq, cmd.Attempt)
+	cmd.Violation = t.completeViolation(&cmd)
 	return cmd
 }
 

@@ -65,7 +65,7 @@ func everything(t *testing.T) *telemetry.Metrics {
 	ctx, cancel := context.WithCancel(t.Context())
 	m.Observe(&machine.Batch{Input: machine.Input{Command: machine.LoseTurn{LeaseExpired: true}}, State: state, Records: []machine.Record{
 		{Body: &machine.Transition{Cause: machine.CauseEntry}}, {Body: &machine.TurnCompleted{Attempt: 1, Usage: usage}},
-		{Body: &machine.TurnFailed{Attempt: 9, Usage: usage}}, {Body: &machine.TurnAbandoned{}},
+		{Body: &machine.TurnFailed{Attempt: 9, Usage: usage, Violation: &machine.Violation{Type: "banned_words"}}}, {Body: &machine.TurnAbandoned{}},
 		{Body: &machine.StepResolved{Attempt: 1, OK: true}}, {Body: &machine.StepResolved{Attempt: 2}}, {Body: &machine.StepResolved{Unknown: true}},
 		{Body: &machine.StepRejected{}}, {Body: &machine.StepCancelled{}},
 		{Body: &machine.Ended{Status: machine.Escalated, Reason: "tool_error:secret-tool"}},
@@ -240,7 +240,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	text := page(t, everything(t))
 	for _, line := range []string{
 		`pawl_runs_ended_total{reason="tool_error",status="ESCALATED"} 1`, `pawl_turns_total{attempt="4+",outcome="failed"} 1`,
-		`pawl_run_budget_used_ratio_bucket{budget="max_total_visits",le="0.5"} 1`, `pawl_lease_expiries_total 1`, `pawl_watcher_lag 3`,
+		`pawl_run_budget_used_ratio_bucket{budget="max_total_visits",le="0.5"} 1`, `pawl_lease_expiries_total 1`, `pawl_validator_hits_total{type="banned_words"} 1`, `pawl_watcher_lag 3`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %s", line)

@@ -21,6 +21,7 @@ type Metrics struct {
 	ended       *prometheus.CounterVec
 	transitions *prometheus.CounterVec
 	turns       *prometheus.CounterVec
+	violations  *prometheus.CounterVec
 	steps       *prometheus.CounterVec
 	expiries    prometheus.Counter
 	tokens      *prometheus.CounterVec
@@ -99,6 +100,7 @@ func (m *Metrics) countRuns() {
 func (m *Metrics) countWork() {
 	m.turns = m.counters("pawl_turns_total", "Executions of turns that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")
 	m.steps = m.counters("pawl_steps_total", "Executions of steps that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")
+	m.violations = m.counters("pawl_validator_hits_total", "Attempts of turns that failed for a validator of their prompt, by the type of the validator.", "type")
 	m.expiries = m.counter("pawl_lease_expiries_total", "Turns whose lease expired while their worker was connected.")
 	m.tokens = m.counters("pawl_usage_tokens_total", "Tokens that executions reported, by type.", "type")
 	m.cost = m.counter("pawl_usage_cost_usd_total", "Cost that executions reported, US dollars.")
@@ -141,6 +143,9 @@ func (m *Metrics) record(body machine.Body, of final) {
 		m.usage(&r.Usage)
 	case *machine.TurnFailed:
 		m.turns.WithLabelValues("failed", attempt(r.Attempt)).Inc()
+		if r.Violation != nil {
+			m.violations.WithLabelValues(r.Violation.Type).Inc()
+		}
 		m.usage(&r.Usage)
 	case *machine.TurnAbandoned:
 		m.turns.WithLabelValues("abandoned", attempt(r.Attempt)).Inc()

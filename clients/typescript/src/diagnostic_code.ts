@@ -83,7 +83,8 @@ export const DiagnosticCode = {
   // The pack has `x_pawl.max_cost_usd`, and a model that it names has no price: its tokens cost
   // nothing under that budget.
   PPPAWL_33: "PPPAWL-33",
-  // A prompt has `validators`, which nothing here enforces: output that they forbid goes out.
+  // A validator has a type, or a parameter, that Pawl does not have, or lacks a required one, so
+  // nothing enforces it. No run that can reach its prompt begins.
   PPPAWL_34: "PPPAWL-34",
   // A terminal state offers a tool that an earlier state offers: a model that calls what it is
   // offered does the effect twice.
@@ -109,6 +110,9 @@ export const DiagnosticCode = {
   PPPAWL_42: "PPPAWL-42",
   // A variable has a `binding`, which fills nothing here.
   PPPAWL_43: "PPPAWL-43",
+  // A parameter of a validator has a value that cannot be used: the validator would enforce
+  // nothing.
+  PPPAWL_44: "PPPAWL-44",
   // A prompt lists a tool that is neither declared nor an agent member (an error in packs without
   // agents, else a warning), or blocks one that does not exist (warning).
   PP0001_1: "PP0001-1",

@@ -241,6 +241,7 @@ export const ErrorReason = {
   UNKNOWN_PART: "UNKNOWN_PART",
   LINKS_OFF: "LINKS_OFF",
   PACK_UNSUPPORTED: "PACK_UNSUPPORTED",
+  VALIDATOR_TRIGGERED: "VALIDATOR_TRIGGERED",
 } as const;
 
 /** One of the reasons that this version knows. */

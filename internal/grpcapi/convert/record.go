@@ -104,6 +104,7 @@ func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		out.Body = &pawlv1.Record_TurnFailed{TurnFailed: &pawlv1.TurnFailed{
 			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Error: faultToProto(b.Error), Retryable: b.Retryable,
 			Next: int32(b.Next), NotBefore: TimeToProto(b.NotBefore), Usage: usageToProto(b.Usage), RejectedStep: b.Rejected,
+			Violation: violationToProto(b.Violation),
 		}}
 	case *machine.TurnAbandoned:
 		out.Body = &pawlv1.Record_TurnAbandoned{TurnAbandoned: &pawlv1.TurnAbandoned{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Reason: b.Why}}
@@ -115,6 +116,13 @@ func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		return false
 	}
 	return true
+}
+
+func violationToProto(v *machine.Violation) *pawlv1.Violation {
+	if v == nil {
+		return nil
+	}
+	return &pawlv1.Violation{Id: v.ID, Type: v.Type, Place: v.Place, Reason: v.Reason}
 }
 
 func assignmentToProto(a machine.Assignment) *pawlv1.Assignment {

@@ -38,7 +38,8 @@ func (r *Rules) replace(m proto.Message) bool {
 		return r.messages && text(&m.MetadataJson, JSONMark) || changed
 	case *pawlv1.TurnFailed:
 		// The error may quote any input of the turn.
-		return r.some() && failure(m.GetError())
+		changed := r.some() && failure(m.GetError())
+		return r.some() && m.GetViolation() != nil && text(&m.Violation.Reason, TextMark) || changed
 	case *pawlv1.Approval:
 		// The error of a condition may quote the values that the condition reads.
 		return r.some() && text(&m.ConditionError, TextMark)

@@ -95,6 +95,8 @@ type (
 		Outside bool
 		// Assigned is the delivery that executed the turn. It is nil in a run with execution CALLER.
 		Assigned *Assignment
+		// Violation is the validator that the ended turn violates, stamped by the engine; nil = none.
+		Violation *Violation
 	}
 	// SendInput adds parts to the input of the next turn of the visit.
 	SendInput struct {
@@ -136,6 +138,8 @@ type (
 		// ConversationThroughStep is the MODEL step up to which the messages of the turn join the
 		// conversation, before Messages; 0 = none.
 		ConversationThroughStep uint32
+		// Violation is the validator that the turn violates, stamped by the engine; nil = none.
+		Violation *Violation
 	}
 	// FailTurn reports a failed execution of the open turn.
 	FailTurn struct {
@@ -312,6 +316,16 @@ const (
 	// ToolBlocked means that the blocklist of the prompt, or of an ancestor run, contains the tool.
 	ToolBlocked = "TOOL_BLOCKED"
 )
+
+// Violation names the validator of a prompt that what a turn said, or did, violates.
+type Violation struct {
+	// ID is the id of the validator in the pack, or its type if it has no id.
+	ID, Type string
+	// Place is the text with the fault, for example "output, characters 4 to 9"; "" = the turn as a whole.
+	Place string
+	// Reason is a sentence for the model. Faults of a JSON value repeat parts of what the model wrote.
+	Reason string
+}
 
 // Fault is an error that is stored as data. Trace is the stack trace of the code that reported it, for debugging; "" = not given.
 type Fault struct{ Code, Message, Trace string }

@@ -57,6 +57,8 @@ type (
 		RetryAfter time.Duration
 		Usage      Usage
 		Assigned   *Assignment
+		// Violation is the validator that the answer violates, stamped by the engine; nil = none.
+		Violation *Violation
 	}
 	// UpdateModelCall stores the id that the provider gave to a response in progress.
 	UpdateModelCall struct {

@@ -123,6 +123,8 @@ type (
 		Usage     Usage
 		// Rejected is the MODEL step whose answer was rejected; 0 = none.
 		Rejected uint32
+		// Violation is the validator of the pack for which the attempt failed; nil = it failed for another reason.
+		Violation *Violation
 	}
 	// TurnAbandoned records that the visit was left while the turn was open.
 	TurnAbandoned struct {

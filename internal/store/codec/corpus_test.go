@@ -91,6 +91,12 @@ var repeating = []struct {
 	{machine.NoteDelegation{}, &machine.StepDelegated{}}, {machine.Pause{}, &machine.ArtifactsSet{}},
 }
 
+// validatorCommands and validatorBodies name the validator that what a turn said violates.
+var (
+	validatorCommands = []machine.Command{machine.EmitEvent{}, machine.CompleteTurn{}, machine.AnswerModel{}}
+	validatorBodies   = []machine.Body{&machine.TurnFailed{}}
+)
+
 // freshSamples are made with every field set, one per command and record kind.
 func freshSamples(t *testing.T) map[string][]byte {
 	fresh := make(map[string][]byte)
@@ -101,6 +107,14 @@ func freshSamples(t *testing.T) map[string][]byte {
 	for i, b := range bodiesAll {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 5)), full: true}
 		fresh[fmt.Sprintf("entry %T", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
+	}
+	for i, c := range validatorCommands {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 40)), full: true}
+		fresh[fmt.Sprintf("entry %T, validators", c)] = encode(t, f.entry(c, &machine.TurnReady{}))
+	}
+	for i, b := range validatorBodies {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 41)), full: true}
+		fresh[fmt.Sprintf("entry %T, validators", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
 	}
 	for i, c := range grownCommands {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 7)), full: true}

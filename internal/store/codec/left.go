@@ -28,7 +28,9 @@ func leftOfCommand(c machine.Command) machine.Command {
 			From: leftOfState(c.From),
 		}
 	case machine.EmitEvent:
-		return machine.EmitEvent{Event: c.Event, ExpectedSeq: c.ExpectedSeq, Outside: c.Outside, Assigned: c.Assigned}
+		return machine.EmitEvent{
+			Event: c.Event, ExpectedSeq: c.ExpectedSeq, Outside: c.Outside, Assigned: c.Assigned, Violation: leftOfViolation(c.Violation),
+		}
 	case machine.SendInput:
 		return machine.SendInput{ExpectedSeq: c.ExpectedSeq, Step: c.Step, Scopes: c.Scopes}
 	case machine.SetArtifacts:
@@ -56,6 +58,7 @@ func leftOfWork(c machine.Command) machine.Command {
 		return machine.CompleteTurn{
 			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Usage: figures(c.Usage), Event: c.Event, ExpectedSeq: c.ExpectedSeq,
 			Outside: c.Outside, Assigned: c.Assigned, Await: c.Await, Reply: c.Reply, ConversationThroughStep: c.ConversationThroughStep,
+			Violation: leftOfViolation(c.Violation),
 		}
 	case machine.FailTurn:
 		return machine.FailTurn{
@@ -76,7 +79,7 @@ func leftOfWork(c machine.Command) machine.Command {
 	case machine.AnswerModel:
 		return machine.AnswerModel{
 			TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Step: c.Step, Attempt: c.Attempt, Final: c.Final, RetryAfter: c.RetryAfter,
-			Usage: figures(c.Usage), Assigned: c.Assigned,
+			Usage: figures(c.Usage), Assigned: c.Assigned, Violation: leftOfViolation(c.Violation),
 		}
 	case machine.UpdateModelCall:
 		return machine.UpdateModelCall{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Step: c.Step, Attempt: c.Attempt, Assigned: c.Assigned}
@@ -142,6 +145,7 @@ func leftOfReport(b machine.Body) machine.Body {
 	case *machine.TurnFailed:
 		return &machine.TurnFailed{
 			TurnSeq: b.TurnSeq, Attempt: b.Attempt, Retryable: b.Retryable, Next: b.Next, NotBefore: b.NotBefore, Usage: figures(b.Usage), Rejected: b.Rejected,
+			Violation: leftOfViolation(b.Violation),
 		}
 	case *machine.StepRequested:
 		return &machine.StepRequested{
@@ -211,4 +215,12 @@ func uncompensatedOf(list []machine.UncompensatedEffect) []machine.Uncompensated
 		out = append(out, machine.UncompensatedEffect{Step: s.Step, Tool: s.Tool, By: s.By})
 	}
 	return out
+}
+
+// leftOfViolation returns the name of the violated validator. A reason may repeat what a schema found in the text.
+func leftOfViolation(v *machine.Violation) *machine.Violation {
+	if v == nil {
+		return nil
+	}
+	return &machine.Violation{ID: v.ID, Type: v.Type}
 }

@@ -19,7 +19,7 @@ var stays = []string{
 	"Input.ID", "Input.Principal", "Label.Key", "Label.Value", "LoseStep.Worker", "NoChange.ID", "Origin.RunID", "Parent.Origin", "Parent.RunID",
 	"About.Tool", "CompensationStarted.Event", "CompensationStarted.Intended", "CompensationStarted.Reason", "StepOutcomeUnknown.Tool", "StepOutcomeUnknown.Worker", "UncompensatedEffect.Tool",
 	"Record.Principal", "ToolPolicy.Allow", "ToolPolicy.Block", "Redirect.Guard", "Redirect.State", "ResolveStep.Tool", "ResolveStep.Worker", "SendInput.Scopes", "Start.RunID",
-	"State.Agent", "State.Current", "State.Digest", "State.Entry", "State.PackID", "State.PackVersion", "State.Reason", "State.RunID",
+	"Violation.ID", "Violation.Type", "State.Agent", "State.Current", "State.Digest", "State.Entry", "State.PackID", "State.PackVersion", "State.Reason", "State.RunID",
 	"StepCancelled.Tool", "StepCancelled.Why", "StepDecided.Tool", "StepDelegated.Tool", "StepRejected.Tool", "StepRequested.Tool", "StepResolved.Tool",
 	"StepResolved.Worker", "Task.ContextID", "Task.Owner", "Task.Tenant", "Transition.Event", "Transition.From", "Transition.Intended",
 	"Transition.To", "TurnAbandoned.Why", "TurnCompleted.Event", "TurnOpened.State",

@@ -540,6 +540,11 @@ func appendEmitEvent(b []byte, v *machine.EmitEvent, of *bodies) []byte {
 		b, mark = open(b, 5)
 		b = shut(appendAssignment(b, v.Assigned), mark)
 	}
+	if v.Violation != nil {
+		var mark int
+		b, mark = open(b, 6)
+		b = shut(appendViolation(b, v.Violation), mark)
+	}
 	return b
 }
 
@@ -559,6 +564,9 @@ func readEmitEvent(b []byte, v *machine.EmitEvent, of *bodies) error {
 		case 5:
 			v.Assigned = new(machine.Assignment)
 			s.keep(readAssignment(s.message(), v.Assigned))
+		case 6:
+			v.Violation = new(machine.Violation)
+			s.keep(readViolation(s.message(), v.Violation))
 		default:
 			s.unknown()
 		}
@@ -666,6 +674,11 @@ func appendCompleteTurn(b []byte, v *machine.CompleteTurn, of *bodies) []byte {
 	b = appendUint(b, 30, uint64(v.Await))
 	b = appendBool(b, 31, v.Reply)
 	b = appendUint(b, 32, uint64(v.ConversationThroughStep))
+	if v.Violation != nil {
+		var mark int
+		b, mark = open(b, 33)
+		b = shut(appendViolation(b, v.Violation), mark)
+	}
 	return b
 }
 
@@ -703,6 +716,9 @@ func readCompleteTurn(b []byte, v *machine.CompleteTurn, of *bodies) error {
 			v.Reply = s.bool()
 		case 32:
 			v.ConversationThroughStep = fit[uint32](s)
+		case 33:
+			v.Violation = new(machine.Violation)
+			s.keep(readViolation(s.message(), v.Violation))
 		default:
 			s.unknown()
 		}
@@ -1182,6 +1198,11 @@ func appendAnswerModel(b []byte, v *machine.AnswerModel) []byte {
 		b, mark = open(b, 10)
 		b = shut(appendAssignment(b, v.Assigned), mark)
 	}
+	if v.Violation != nil {
+		var mark int
+		b, mark = open(b, 11)
+		b = shut(appendViolation(b, v.Violation), mark)
+	}
 	return b
 }
 
@@ -1211,6 +1232,9 @@ func readAnswerModel(b []byte, v *machine.AnswerModel) error {
 		case 10:
 			v.Assigned = new(machine.Assignment)
 			s.keep(readAssignment(s.message(), v.Assigned))
+		case 11:
+			v.Violation = new(machine.Violation)
+			s.keep(readViolation(s.message(), v.Violation))
 		default:
 			s.unknown()
 		}
@@ -1755,6 +1779,11 @@ func appendTurnFailed(b []byte, v *machine.TurnFailed, of *bodies) []byte {
 		b = shut(appendUsage(b, &v.Usage), mark)
 	}
 	b = appendUint(b, 9, uint64(v.Rejected))
+	if v.Violation != nil {
+		var mark int
+		b, mark = open(b, 10)
+		b = shut(appendViolation(b, v.Violation), mark)
+	}
 	return b
 }
 
@@ -1782,6 +1811,9 @@ func readTurnFailed(b []byte, v *machine.TurnFailed, of *bodies) error {
 			s.keep(readUsage(s.message(), &v.Usage))
 		case 9:
 			v.Rejected = fit[uint32](s)
+		case 10:
+			v.Violation = new(machine.Violation)
+			s.keep(readViolation(s.message(), v.Violation))
 		default:
 			s.unknown()
 		}
@@ -3847,6 +3879,33 @@ func readAssignment(b []byte, v *machine.Assignment) error {
 			v.Delivery = int(s.int64())
 		case 3:
 			v.At = s.time()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendViolation(b []byte, v *machine.Violation) []byte {
+	b = appendString(b, 1, v.ID)
+	b = appendString(b, 2, v.Type)
+	b = appendString(b, 3, v.Place)
+	b = appendString(b, 4, v.Reason)
+	return b
+}
+
+func readViolation(b []byte, v *machine.Violation) error {
+	s := newScan("violation", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.ID = s.string()
+		case 2:
+			v.Type = s.string()
+		case 3:
+			v.Place = s.string()
+		case 4:
+			v.Reason = s.string()
 		default:
 			s.unknown()
 		}

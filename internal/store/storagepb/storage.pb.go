@@ -1899,6 +1899,7 @@ type EmitEvent struct {
 	ExpectedSeq   uint64                 `protobuf:"varint,3,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
 	Outside       bool                   `protobuf:"varint,4,opt,name=outside,proto3" json:"outside,omitempty"`
 	Assigned      *Assignment            `protobuf:"bytes,5,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Violation     *Violation             `protobuf:"bytes,6,opt,name=violation,proto3" json:"violation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1964,6 +1965,13 @@ func (x *EmitEvent) GetOutside() bool {
 func (x *EmitEvent) GetAssigned() *Assignment {
 	if x != nil {
 		return x.Assigned
+	}
+	return nil
+}
+
+func (x *EmitEvent) GetViolation() *Violation {
+	if x != nil {
+		return x.Violation
 	}
 	return nil
 }
@@ -2111,6 +2119,7 @@ type CompleteTurn struct {
 	Await                   uint32                 `protobuf:"varint,30,opt,name=await,proto3" json:"await,omitempty"`
 	Reply                   bool                   `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
 	ConversationThroughStep uint32                 `protobuf:"varint,32,opt,name=conversation_through_step,json=conversationThroughStep,proto3" json:"conversation_through_step,omitempty"`
+	Violation               *Violation             `protobuf:"bytes,33,opt,name=violation,proto3" json:"violation,omitempty"`
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -2236,6 +2245,13 @@ func (x *CompleteTurn) GetConversationThroughStep() uint32 {
 	return 0
 }
 
+func (x *CompleteTurn) GetViolation() *Violation {
+	if x != nil {
+		return x.Violation
+	}
+	return nil
+}
+
 type RequestModel struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	TurnSeq         uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
@@ -2349,6 +2365,7 @@ type AnswerModel struct {
 	RetryAfter    int64       `protobuf:"varint,8,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	Usage         *Usage      `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
 	Assigned      *Assignment `protobuf:"bytes,10,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Violation     *Violation  `protobuf:"bytes,11,opt,name=violation,proto3" json:"violation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2449,6 +2466,13 @@ func (x *AnswerModel) GetUsage() *Usage {
 func (x *AnswerModel) GetAssigned() *Assignment {
 	if x != nil {
 		return x.Assigned
+	}
+	return nil
+}
+
+func (x *AnswerModel) GetViolation() *Violation {
+	if x != nil {
+		return x.Violation
 	}
 	return nil
 }
@@ -6303,6 +6327,7 @@ type TurnFailed struct {
 	NotBefore     uint64                 `protobuf:"fixed64,7,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	Usage         *Usage                 `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
 	Rejected      uint32                 `protobuf:"varint,9,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	Violation     *Violation             `protobuf:"bytes,10,opt,name=violation,proto3" json:"violation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6400,6 +6425,81 @@ func (x *TurnFailed) GetRejected() uint32 {
 	return 0
 }
 
+func (x *TurnFailed) GetViolation() *Violation {
+	if x != nil {
+		return x.Violation
+	}
+	return nil
+}
+
+type Violation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Place         string                 `protobuf:"bytes,3,opt,name=place,proto3" json:"place,omitempty"`
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Violation) Reset() {
+	*x = Violation{}
+	mi := &file_storage_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Violation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Violation) ProtoMessage() {}
+
+func (x *Violation) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Violation.ProtoReflect.Descriptor instead.
+func (*Violation) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *Violation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Violation) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Violation) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
+func (x *Violation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type TurnAbandoned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
@@ -6411,7 +6511,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6423,7 +6523,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6436,7 +6536,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{66}
+	return file_storage_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -6471,7 +6571,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6483,7 +6583,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6496,7 +6596,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{67}
+	return file_storage_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -6530,7 +6630,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6542,7 +6642,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6555,7 +6655,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{68}
+	return file_storage_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -6601,7 +6701,7 @@ type StepRequested struct {
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6613,7 +6713,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6626,7 +6726,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{69}
+	return file_storage_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -6802,7 +6902,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6814,7 +6914,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6827,7 +6927,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{70}
+	return file_storage_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -6969,7 +7069,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6981,7 +7081,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6994,7 +7094,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{71}
+	return file_storage_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -7048,7 +7148,7 @@ type StepOutcomeUnknown struct {
 
 func (x *StepOutcomeUnknown) Reset() {
 	*x = StepOutcomeUnknown{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7060,7 +7160,7 @@ func (x *StepOutcomeUnknown) String() string {
 func (*StepOutcomeUnknown) ProtoMessage() {}
 
 func (x *StepOutcomeUnknown) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7073,7 +7173,7 @@ func (x *StepOutcomeUnknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcomeUnknown.ProtoReflect.Descriptor instead.
 func (*StepOutcomeUnknown) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *StepOutcomeUnknown) GetStep() uint32 {
@@ -7142,7 +7242,7 @@ type CompensationStarted struct {
 
 func (x *CompensationStarted) Reset() {
 	*x = CompensationStarted{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7154,7 +7254,7 @@ func (x *CompensationStarted) String() string {
 func (*CompensationStarted) ProtoMessage() {}
 
 func (x *CompensationStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7167,7 +7267,7 @@ func (x *CompensationStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompensationStarted.ProtoReflect.Descriptor instead.
 func (*CompensationStarted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CompensationStarted) GetStatus() uint32 {
@@ -7246,7 +7346,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7258,7 +7358,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7271,7 +7371,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -7320,7 +7420,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7332,7 +7432,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7345,7 +7445,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Holding) GetFree() bool {
@@ -7372,7 +7472,7 @@ type ApprovalHold struct {
 
 func (x *ApprovalHold) Reset() {
 	*x = ApprovalHold{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7384,7 +7484,7 @@ func (x *ApprovalHold) String() string {
 func (*ApprovalHold) ProtoMessage() {}
 
 func (x *ApprovalHold) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7397,7 +7497,7 @@ func (x *ApprovalHold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalHold.ProtoReflect.Descriptor instead.
 func (*ApprovalHold) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ApprovalHold) GetWhy() string {
@@ -7425,7 +7525,7 @@ type StepApproval struct {
 
 func (x *StepApproval) Reset() {
 	*x = StepApproval{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7437,7 +7537,7 @@ func (x *StepApproval) String() string {
 func (*StepApproval) ProtoMessage() {}
 
 func (x *StepApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7450,7 +7550,7 @@ func (x *StepApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepApproval.ProtoReflect.Descriptor instead.
 func (*StepApproval) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StepApproval) GetHeld() bool {
@@ -7532,7 +7632,7 @@ type DecideStep struct {
 
 func (x *DecideStep) Reset() {
 	*x = DecideStep{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7544,7 +7644,7 @@ func (x *DecideStep) String() string {
 func (*DecideStep) ProtoMessage() {}
 
 func (x *DecideStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7557,7 +7657,7 @@ func (x *DecideStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideStep.ProtoReflect.Descriptor instead.
 func (*DecideStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *DecideStep) GetStep() uint32 {
@@ -7633,7 +7733,7 @@ type StepDecided struct {
 
 func (x *StepDecided) Reset() {
 	*x = StepDecided{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7645,7 +7745,7 @@ func (x *StepDecided) String() string {
 func (*StepDecided) ProtoMessage() {}
 
 func (x *StepDecided) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7658,7 +7758,7 @@ func (x *StepDecided) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDecided.ProtoReflect.Descriptor instead.
 func (*StepDecided) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *StepDecided) GetStep() uint32 {
@@ -7736,7 +7836,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7748,7 +7848,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7761,7 +7861,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{80}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Amount) GetTokens() int64 {
@@ -7795,7 +7895,7 @@ type Payer struct {
 
 func (x *Payer) Reset() {
 	*x = Payer{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7807,7 +7907,7 @@ func (x *Payer) String() string {
 func (*Payer) ProtoMessage() {}
 
 func (x *Payer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7820,7 +7920,7 @@ func (x *Payer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payer.ProtoReflect.Descriptor instead.
 func (*Payer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Payer) GetLabels() []*Label {
@@ -7843,7 +7943,7 @@ type ToolPolicy struct {
 
 func (x *ToolPolicy) Reset() {
 	*x = ToolPolicy{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7855,7 +7955,7 @@ func (x *ToolPolicy) String() string {
 func (*ToolPolicy) ProtoMessage() {}
 
 func (x *ToolPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7868,7 +7968,7 @@ func (x *ToolPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPolicy.ProtoReflect.Descriptor instead.
 func (*ToolPolicy) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ToolPolicy) GetLimited() bool {
@@ -7913,7 +8013,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7925,7 +8025,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7938,7 +8038,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Account) GetLimit() *Amount {
@@ -7989,7 +8089,7 @@ type UnreportedUsage struct {
 
 func (x *UnreportedUsage) Reset() {
 	*x = UnreportedUsage{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8001,7 +8101,7 @@ func (x *UnreportedUsage) String() string {
 func (*UnreportedUsage) ProtoMessage() {}
 
 func (x *UnreportedUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8014,7 +8114,7 @@ func (x *UnreportedUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreportedUsage.ProtoReflect.Descriptor instead.
 func (*UnreportedUsage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *UnreportedUsage) GetStep() uint32 {
@@ -8055,7 +8155,7 @@ type RaiseBudget struct {
 
 func (x *RaiseBudget) Reset() {
 	*x = RaiseBudget{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8067,7 +8167,7 @@ func (x *RaiseBudget) String() string {
 func (*RaiseBudget) ProtoMessage() {}
 
 func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8080,7 +8180,7 @@ func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudget.ProtoReflect.Descriptor instead.
 func (*RaiseBudget) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *RaiseBudget) GetTo() *Amount {
@@ -8108,7 +8208,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8120,7 +8220,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8133,7 +8233,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *BudgetRaised) GetFrom() *Amount {
@@ -8168,7 +8268,7 @@ type Steer struct {
 
 func (x *Steer) Reset() {
 	*x = Steer{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8180,7 +8280,7 @@ func (x *Steer) String() string {
 func (*Steer) ProtoMessage() {}
 
 func (x *Steer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8193,7 +8293,7 @@ func (x *Steer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steer.ProtoReflect.Descriptor instead.
 func (*Steer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Steer) GetText() string {
@@ -8220,7 +8320,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8232,7 +8332,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8245,7 +8345,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Steered) GetText() string {
@@ -8276,7 +8376,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8288,7 +8388,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8301,7 +8401,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -8350,7 +8450,7 @@ type NoticeAdded struct {
 
 func (x *NoticeAdded) Reset() {
 	*x = NoticeAdded{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8362,7 +8462,7 @@ func (x *NoticeAdded) String() string {
 func (*NoticeAdded) ProtoMessage() {}
 
 func (x *NoticeAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8375,7 +8475,7 @@ func (x *NoticeAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeAdded.ProtoReflect.Descriptor instead.
 func (*NoticeAdded) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *NoticeAdded) GetCode() string {
@@ -8406,7 +8506,7 @@ type RequiredMessage struct {
 
 func (x *RequiredMessage) Reset() {
 	*x = RequiredMessage{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8418,7 +8518,7 @@ func (x *RequiredMessage) String() string {
 func (*RequiredMessage) ProtoMessage() {}
 
 func (x *RequiredMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8431,7 +8531,7 @@ func (x *RequiredMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequiredMessage.ProtoReflect.Descriptor instead.
 func (*RequiredMessage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *RequiredMessage) GetSeq() uint64 {
@@ -8484,7 +8584,7 @@ type ModelUpdated struct {
 
 func (x *ModelUpdated) Reset() {
 	*x = ModelUpdated{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8496,7 +8596,7 @@ func (x *ModelUpdated) String() string {
 func (*ModelUpdated) ProtoMessage() {}
 
 func (x *ModelUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8509,7 +8609,7 @@ func (x *ModelUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelUpdated.ProtoReflect.Descriptor instead.
 func (*ModelUpdated) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ModelUpdated) GetStep() uint32 {
@@ -8564,7 +8664,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8576,7 +8676,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8589,7 +8689,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -8623,7 +8723,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8635,7 +8735,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8648,7 +8748,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Origin) GetRunId() string {
@@ -8730,7 +8830,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8742,7 +8842,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8755,7 +8855,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -8825,7 +8925,7 @@ type NoChange struct {
 
 func (x *NoChange) Reset() {
 	*x = NoChange{}
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8837,7 +8937,7 @@ func (x *NoChange) String() string {
 func (*NoChange) ProtoMessage() {}
 
 func (x *NoChange) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8850,7 +8950,7 @@ func (x *NoChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoChange.ProtoReflect.Descriptor instead.
 func (*NoChange) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{96}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *NoChange) GetCommand() uint32 {
@@ -8877,7 +8977,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8889,7 +8989,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8902,7 +9002,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{97}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Redirect) GetState() string {
@@ -8991,7 +9091,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9003,7 +9103,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9016,7 +9116,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{98}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -9470,7 +9570,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9482,7 +9582,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9495,7 +9595,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{99}
+	return file_storage_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *Count) GetState() string {
@@ -9523,7 +9623,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9535,7 +9635,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9548,7 +9648,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{100}
+	return file_storage_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -9583,7 +9683,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9595,7 +9695,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9608,7 +9708,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{101}
+	return file_storage_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Repeat) GetState() string {
@@ -9649,7 +9749,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9661,7 +9761,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9674,7 +9774,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{102}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -9771,7 +9871,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9783,7 +9883,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9796,7 +9896,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{103}
+	return file_storage_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -9981,7 +10081,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9993,7 +10093,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10006,7 +10106,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{104}
+	return file_storage_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -10110,7 +10210,7 @@ type TextRef struct {
 
 func (x *TextRef) Reset() {
 	*x = TextRef{}
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10122,7 +10222,7 @@ func (x *TextRef) String() string {
 func (*TextRef) ProtoMessage() {}
 
 func (x *TextRef) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10135,7 +10235,7 @@ func (x *TextRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextRef.ProtoReflect.Descriptor instead.
 func (*TextRef) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{105}
+	return file_storage_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *TextRef) GetHash() []byte {
@@ -10167,7 +10267,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10179,7 +10279,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10192,7 +10292,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{106}
+	return file_storage_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -10255,7 +10355,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10267,7 +10367,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10280,7 +10380,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{107}
+	return file_storage_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *Conversation) GetState() string {
@@ -10317,7 +10417,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10329,7 +10429,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10342,7 +10442,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{108}
+	return file_storage_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -10383,7 +10483,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10395,7 +10495,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10408,7 +10508,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{109}
+	return file_storage_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -10429,7 +10529,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10441,7 +10541,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10454,7 +10554,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{110}
+	return file_storage_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -10488,7 +10588,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10500,7 +10600,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10513,7 +10613,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{111}
+	return file_storage_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -10535,7 +10635,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10547,7 +10647,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10560,7 +10660,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{112}
+	return file_storage_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Place) GetRunId() string {
@@ -10587,7 +10687,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10599,7 +10699,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10612,7 +10712,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{113}
+	return file_storage_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -10642,7 +10742,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10654,7 +10754,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10667,7 +10767,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{114}
+	return file_storage_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *PackName) GetDigest() string {
@@ -10711,7 +10811,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10723,7 +10823,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10736,7 +10836,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{115}
+	return file_storage_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -10782,7 +10882,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[116]
+	mi := &file_storage_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10794,7 +10894,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[116]
+	mi := &file_storage_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10807,7 +10907,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{116}
+	return file_storage_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -10859,7 +10959,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[117]
+	mi := &file_storage_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10871,7 +10971,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[117]
+	mi := &file_storage_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10884,7 +10984,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{117}
+	return file_storage_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -10943,7 +11043,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[118]
+	mi := &file_storage_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10955,7 +11055,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[118]
+	mi := &file_storage_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10968,7 +11068,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{118}
+	return file_storage_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -11117,7 +11217,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[119]
+	mi := &file_storage_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11129,7 +11229,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[119]
+	mi := &file_storage_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11142,7 +11242,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{119}
+	return file_storage_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -11195,7 +11295,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[120]
+	mi := &file_storage_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11207,7 +11307,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[120]
+	mi := &file_storage_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11220,7 +11320,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{120}
+	return file_storage_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -11284,7 +11384,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[121]
+	mi := &file_storage_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11296,7 +11396,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[121]
+	mi := &file_storage_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11309,7 +11409,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{121}
+	return file_storage_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -11399,7 +11499,7 @@ type ScheduleMark struct {
 
 func (x *ScheduleMark) Reset() {
 	*x = ScheduleMark{}
-	mi := &file_storage_proto_msgTypes[122]
+	mi := &file_storage_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11411,7 +11511,7 @@ func (x *ScheduleMark) String() string {
 func (*ScheduleMark) ProtoMessage() {}
 
 func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[122]
+	mi := &file_storage_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11424,7 +11524,7 @@ func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleMark.ProtoReflect.Descriptor instead.
 func (*ScheduleMark) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{122}
+	return file_storage_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *ScheduleMark) GetRule() string {
@@ -11497,7 +11597,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[123]
+	mi := &file_storage_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11509,7 +11609,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[123]
+	mi := &file_storage_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11522,7 +11622,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{123}
+	return file_storage_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -11566,7 +11666,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[124]
+	mi := &file_storage_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11578,7 +11678,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[124]
+	mi := &file_storage_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11591,7 +11691,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{124}
+	return file_storage_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *Effect) GetRunId() string {
@@ -11796,13 +11896,14 @@ const file_storage_proto_rawDesc = "" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12/\n" +
 	"\x06remote\x18\x03 \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x121\n" +
-	"\bquestion\x18\x04 \x03(\v2\x15.pawl.storage.v1.PartR\bquestion\"\xd5\x01\n" +
+	"\bquestion\x18\x04 \x03(\v2\x15.pawl.storage.v1.PartR\bquestion\"\x8f\x02\n" +
 	"\tEmitEvent\x12\x14\n" +
 	"\x05event\x18\x01 \x01(\tR\x05event\x12<\n" +
 	"\tartifacts\x18\x02 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12!\n" +
 	"\fexpected_seq\x18\x03 \x01(\x04R\vexpectedSeq\x12\x18\n" +
 	"\aoutside\x18\x04 \x01(\bR\aoutside\x127\n" +
-	"\bassigned\x18\x05 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xbe\x01\n" +
+	"\bassigned\x18\x05 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x128\n" +
+	"\tviolation\x18\x06 \x01(\v2\x1a.pawl.storage.v1.ViolationR\tviolation\"\xbe\x01\n" +
 	"\tSendInput\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12!\n" +
 	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\x125\n" +
@@ -11811,7 +11912,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06scopes\x18  \x03(\tR\x06scopes\"o\n" +
 	"\fSetArtifacts\x12<\n" +
 	"\tartifacts\x18\x01 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12!\n" +
-	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"\x88\x04\n" +
+	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"\xc2\x04\n" +
 	"\fCompleteTurn\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
@@ -11826,7 +11927,8 @@ const file_storage_proto_rawDesc = "" +
 	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x14\n" +
 	"\x05await\x18\x1e \x01(\rR\x05await\x12\x14\n" +
 	"\x05reply\x18\x1f \x01(\bR\x05reply\x12:\n" +
-	"\x19conversation_through_step\x18  \x01(\rR\x17conversationThroughStep\"\xb3\x02\n" +
+	"\x19conversation_through_step\x18  \x01(\rR\x17conversationThroughStep\x128\n" +
+	"\tviolation\x18! \x01(\v2\x1a.pawl.storage.v1.ViolationR\tviolation\"\xb3\x02\n" +
 	"\fRequestModel\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x14\n" +
@@ -11835,7 +11937,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05model\x18\x05 \x01(\v2\x1d.pawl.storage.v1.ModelRequestR\x05model\x12,\n" +
 	"\x05bound\x18\x06 \x01(\v2\x16.pawl.storage.v1.UsageR\x05bound\x127\n" +
 	"\bassigned\x18\a \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12*\n" +
-	"\x10include_required\x18\xd2\x01 \x01(\bR\x0fincludeRequired\"\xfb\x02\n" +
+	"\x10include_required\x18\xd2\x01 \x01(\bR\x0fincludeRequired\"\xb5\x03\n" +
 	"\vAnswerModel\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12!\n" +
 	"\fturn_attempt\x18\x02 \x01(\x03R\vturnAttempt\x12\x12\n" +
@@ -11848,7 +11950,8 @@ const file_storage_proto_rawDesc = "" +
 	"retryAfter\x12,\n" +
 	"\x05usage\x18\t \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x127\n" +
 	"\bassigned\x18\n" +
-	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xd7\x01\n" +
+	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x128\n" +
+	"\tviolation\x18\v \x01(\v2\x1a.pawl.storage.v1.ViolationR\tviolation\"\xd7\x01\n" +
 	"\x0fUpdateModelCall\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12!\n" +
 	"\fturn_attempt\x18\x02 \x01(\x03R\vturnAttempt\x12\x12\n" +
@@ -12180,7 +12283,7 @@ const file_storage_proto_rawDesc = "" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12/\n" +
 	"\x06remote\x18\x04 \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x121\n" +
 	"\bquestion\x18\x05 \x03(\v2\x15.pawl.storage.v1.PartR\bquestion\x12*\n" +
-	"\x11question_of_input\x18\x06 \x01(\bR\x0fquestionOfInput\"\xb0\x02\n" +
+	"\x11question_of_input\x18\x06 \x01(\bR\x0fquestionOfInput\"\xea\x02\n" +
 	"\n" +
 	"TurnFailed\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
@@ -12192,7 +12295,14 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"not_before\x18\a \x01(\x06R\tnotBefore\x12,\n" +
 	"\x05usage\x18\b \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x12\x1a\n" +
-	"\brejected\x18\t \x01(\rR\brejected\"V\n" +
+	"\brejected\x18\t \x01(\rR\brejected\x128\n" +
+	"\tviolation\x18\n" +
+	" \x01(\v2\x1a.pawl.storage.v1.ViolationR\tviolation\"]\n" +
+	"\tViolation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
+	"\x05place\x18\x03 \x01(\tR\x05place\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"V\n" +
 	"\rTurnAbandoned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x10\n" +
@@ -12691,7 +12801,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 125)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 126)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),               // 0: pawl.storage.v1.Entry
 	(*Input)(nil),               // 1: pawl.storage.v1.Input
@@ -12759,65 +12869,66 @@ var file_storage_proto_goTypes = []any{
 	(*OutputWritten)(nil),       // 63: pawl.storage.v1.OutputWritten
 	(*StepDelegated)(nil),       // 64: pawl.storage.v1.StepDelegated
 	(*TurnFailed)(nil),          // 65: pawl.storage.v1.TurnFailed
-	(*TurnAbandoned)(nil),       // 66: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),       // 67: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),           // 68: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),       // 69: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),        // 70: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),        // 71: pawl.storage.v1.StepRejected
-	(*StepOutcomeUnknown)(nil),  // 72: pawl.storage.v1.StepOutcomeUnknown
-	(*CompensationStarted)(nil), // 73: pawl.storage.v1.CompensationStarted
-	(*StepCancelled)(nil),       // 74: pawl.storage.v1.StepCancelled
-	(*Holding)(nil),             // 75: pawl.storage.v1.Holding
-	(*ApprovalHold)(nil),        // 76: pawl.storage.v1.ApprovalHold
-	(*StepApproval)(nil),        // 77: pawl.storage.v1.StepApproval
-	(*DecideStep)(nil),          // 78: pawl.storage.v1.DecideStep
-	(*StepDecided)(nil),         // 79: pawl.storage.v1.StepDecided
-	(*Amount)(nil),              // 80: pawl.storage.v1.Amount
-	(*Payer)(nil),               // 81: pawl.storage.v1.Payer
-	(*ToolPolicy)(nil),          // 82: pawl.storage.v1.ToolPolicy
-	(*Account)(nil),             // 83: pawl.storage.v1.Account
-	(*UnreportedUsage)(nil),     // 84: pawl.storage.v1.UnreportedUsage
-	(*RaiseBudget)(nil),         // 85: pawl.storage.v1.RaiseBudget
-	(*BudgetRaised)(nil),        // 86: pawl.storage.v1.BudgetRaised
-	(*Steer)(nil),               // 87: pawl.storage.v1.Steer
-	(*Steered)(nil),             // 88: pawl.storage.v1.Steered
-	(*Stopped)(nil),             // 89: pawl.storage.v1.Stopped
-	(*NoticeAdded)(nil),         // 90: pawl.storage.v1.NoticeAdded
-	(*RequiredMessage)(nil),     // 91: pawl.storage.v1.RequiredMessage
-	(*ModelUpdated)(nil),        // 92: pawl.storage.v1.ModelUpdated
-	(*ArtifactsSet)(nil),        // 93: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),              // 94: pawl.storage.v1.Origin
-	(*Ended)(nil),               // 95: pawl.storage.v1.Ended
-	(*NoChange)(nil),            // 96: pawl.storage.v1.NoChange
-	(*Redirect)(nil),            // 97: pawl.storage.v1.Redirect
-	(*State)(nil),               // 98: pawl.storage.v1.State
-	(*Count)(nil),               // 99: pawl.storage.v1.Count
-	(*EdgeCount)(nil),           // 100: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),              // 101: pawl.storage.v1.Repeat
-	(*Turn)(nil),                // 102: pawl.storage.v1.Turn
-	(*ToolStep)(nil),            // 103: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),           // 104: pawl.storage.v1.ModelStep
-	(*TextRef)(nil),             // 105: pawl.storage.v1.TextRef
-	(*ArtifactHead)(nil),        // 106: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),        // 107: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),              // 108: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),    // 109: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),     // 110: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),              // 111: pawl.storage.v1.Places
-	(*Place)(nil),               // 112: pawl.storage.v1.Place
-	(*PackBytes)(nil),           // 113: pawl.storage.v1.PackBytes
-	(*PackName)(nil),            // 114: pawl.storage.v1.PackName
-	(*StepHolder)(nil),          // 115: pawl.storage.v1.StepHolder
-	(*Blob)(nil),                // 116: pawl.storage.v1.Blob
-	(*Upload)(nil),              // 117: pawl.storage.v1.Upload
-	(*Subscription)(nil),        // 118: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil),  // 119: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),          // 120: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),             // 121: pawl.storage.v1.Deleted
-	(*ScheduleMark)(nil),        // 122: pawl.storage.v1.ScheduleMark
-	(*Erased)(nil),              // 123: pawl.storage.v1.Erased
-	(*Effect)(nil),              // 124: pawl.storage.v1.Effect
+	(*Violation)(nil),           // 66: pawl.storage.v1.Violation
+	(*TurnAbandoned)(nil),       // 67: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),       // 68: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),           // 69: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),       // 70: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),        // 71: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),        // 72: pawl.storage.v1.StepRejected
+	(*StepOutcomeUnknown)(nil),  // 73: pawl.storage.v1.StepOutcomeUnknown
+	(*CompensationStarted)(nil), // 74: pawl.storage.v1.CompensationStarted
+	(*StepCancelled)(nil),       // 75: pawl.storage.v1.StepCancelled
+	(*Holding)(nil),             // 76: pawl.storage.v1.Holding
+	(*ApprovalHold)(nil),        // 77: pawl.storage.v1.ApprovalHold
+	(*StepApproval)(nil),        // 78: pawl.storage.v1.StepApproval
+	(*DecideStep)(nil),          // 79: pawl.storage.v1.DecideStep
+	(*StepDecided)(nil),         // 80: pawl.storage.v1.StepDecided
+	(*Amount)(nil),              // 81: pawl.storage.v1.Amount
+	(*Payer)(nil),               // 82: pawl.storage.v1.Payer
+	(*ToolPolicy)(nil),          // 83: pawl.storage.v1.ToolPolicy
+	(*Account)(nil),             // 84: pawl.storage.v1.Account
+	(*UnreportedUsage)(nil),     // 85: pawl.storage.v1.UnreportedUsage
+	(*RaiseBudget)(nil),         // 86: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),        // 87: pawl.storage.v1.BudgetRaised
+	(*Steer)(nil),               // 88: pawl.storage.v1.Steer
+	(*Steered)(nil),             // 89: pawl.storage.v1.Steered
+	(*Stopped)(nil),             // 90: pawl.storage.v1.Stopped
+	(*NoticeAdded)(nil),         // 91: pawl.storage.v1.NoticeAdded
+	(*RequiredMessage)(nil),     // 92: pawl.storage.v1.RequiredMessage
+	(*ModelUpdated)(nil),        // 93: pawl.storage.v1.ModelUpdated
+	(*ArtifactsSet)(nil),        // 94: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),              // 95: pawl.storage.v1.Origin
+	(*Ended)(nil),               // 96: pawl.storage.v1.Ended
+	(*NoChange)(nil),            // 97: pawl.storage.v1.NoChange
+	(*Redirect)(nil),            // 98: pawl.storage.v1.Redirect
+	(*State)(nil),               // 99: pawl.storage.v1.State
+	(*Count)(nil),               // 100: pawl.storage.v1.Count
+	(*EdgeCount)(nil),           // 101: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),              // 102: pawl.storage.v1.Repeat
+	(*Turn)(nil),                // 103: pawl.storage.v1.Turn
+	(*ToolStep)(nil),            // 104: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),           // 105: pawl.storage.v1.ModelStep
+	(*TextRef)(nil),             // 106: pawl.storage.v1.TextRef
+	(*ArtifactHead)(nil),        // 107: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),        // 108: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),              // 109: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),    // 110: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),     // 111: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),              // 112: pawl.storage.v1.Places
+	(*Place)(nil),               // 113: pawl.storage.v1.Place
+	(*PackBytes)(nil),           // 114: pawl.storage.v1.PackBytes
+	(*PackName)(nil),            // 115: pawl.storage.v1.PackName
+	(*StepHolder)(nil),          // 116: pawl.storage.v1.StepHolder
+	(*Blob)(nil),                // 117: pawl.storage.v1.Blob
+	(*Upload)(nil),              // 118: pawl.storage.v1.Upload
+	(*Subscription)(nil),        // 119: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil),  // 120: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),          // 121: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),             // 122: pawl.storage.v1.Deleted
+	(*ScheduleMark)(nil),        // 123: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),              // 124: pawl.storage.v1.Erased
+	(*Effect)(nil),              // 125: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -12842,14 +12953,14 @@ var file_storage_proto_depIdxs = []int32{
 	21,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
 	22,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
 	23,  // 21: pawl.storage.v1.Input.update_model_call:type_name -> pawl.storage.v1.UpdateModelCall
-	78,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
-	85,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
-	87,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
+	79,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
+	86,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
+	88,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
 	38,  // 25: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
 	41,  // 26: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
 	2,   // 27: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
 	5,   // 28: pawl.storage.v1.Input.fills:type_name -> pawl.storage.v1.Fill
-	97,  // 29: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
+	98,  // 29: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
 	7,   // 30: pawl.storage.v1.Undo.now:type_name -> pawl.storage.v1.CompensableEffect
 	9,   // 31: pawl.storage.v1.Undo.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
 	52,  // 32: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
@@ -12858,9 +12969,9 @@ var file_storage_proto_depIdxs = []int32{
 	56,  // 35: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
 	11,  // 36: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
 	12,  // 37: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
-	80,  // 38: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
-	82,  // 39: pawl.storage.v1.Start.policy:type_name -> pawl.storage.v1.ToolPolicy
-	81,  // 40: pawl.storage.v1.Start.payer:type_name -> pawl.storage.v1.Payer
+	81,  // 38: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
+	83,  // 39: pawl.storage.v1.Start.policy:type_name -> pawl.storage.v1.ToolPolicy
+	82,  // 40: pawl.storage.v1.Start.payer:type_name -> pawl.storage.v1.Payer
 	52,  // 41: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
 	13,  // 42: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
 	51,  // 43: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
@@ -12868,181 +12979,185 @@ var file_storage_proto_depIdxs = []int32{
 	52,  // 45: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
 	46,  // 46: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
 	51,  // 47: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	52,  // 48: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	12,  // 49: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	46,  // 50: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	52,  // 51: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	53,  // 52: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	49,  // 53: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 54: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	51,  // 55: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	24,  // 56: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
-	49,  // 57: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
-	51,  // 58: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	30,  // 59: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 60: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	49,  // 61: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 62: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	51,  // 63: pawl.storage.v1.UpdateModelCall.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 64: pawl.storage.v1.ModelRequest.previous_step:type_name -> pawl.storage.v1.StepRef
-	26,  // 65: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	26,  // 66: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	26,  // 67: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	27,  // 68: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	53,  // 69: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	28,  // 70: pawl.storage.v1.ModelMessage.conversation:type_name -> pawl.storage.v1.ConversationRange
-	25,  // 71: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.StepRef
-	29,  // 72: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	25,  // 73: pawl.storage.v1.ToolResult.answered_step:type_name -> pawl.storage.v1.StepRef
-	52,  // 74: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	31,  // 75: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	48,  // 76: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	49,  // 77: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 78: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	51,  // 79: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 80: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	51,  // 81: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	48,  // 82: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	49,  // 83: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 84: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	54,  // 85: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	55,  // 86: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	98,  // 87: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	46,  // 88: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 89: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 90: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.ConversationCopy
-	43,  // 91: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	44,  // 92: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	53,  // 93: pawl.storage.v1.ConversationCopy.messages:type_name -> pawl.storage.v1.Message
-	52,  // 94: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	48,  // 95: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	24,  // 96: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	30,  // 97: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 98: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	32,  // 99: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	75,  // 100: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
-	82,  // 101: pawl.storage.v1.StepRequest.policy:type_name -> pawl.storage.v1.ToolPolicy
-	50,  // 102: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	52,  // 103: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	12,  // 104: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	58,  // 105: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	59,  // 106: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	60,  // 107: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	61,  // 108: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	62,  // 109: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	65,  // 110: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	66,  // 111: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	67,  // 112: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	69,  // 113: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	70,  // 114: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	71,  // 115: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	74,  // 116: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	93,  // 117: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	38,  // 118: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	38,  // 119: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	94,  // 120: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	95,  // 121: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	68,  // 122: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	63,  // 123: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	64,  // 124: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	96,  // 125: pawl.storage.v1.Record.no_change:type_name -> pawl.storage.v1.NoChange
-	92,  // 126: pawl.storage.v1.Record.model_updated:type_name -> pawl.storage.v1.ModelUpdated
-	79,  // 127: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
-	72,  // 128: pawl.storage.v1.Record.step_outcome_unknown:type_name -> pawl.storage.v1.StepOutcomeUnknown
-	73,  // 129: pawl.storage.v1.Record.compensation_started:type_name -> pawl.storage.v1.CompensationStarted
-	86,  // 130: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	88,  // 131: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
-	89,  // 132: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
-	90,  // 133: pawl.storage.v1.Record.notice_added:type_name -> pawl.storage.v1.NoticeAdded
-	97,  // 134: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 135: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 136: pawl.storage.v1.Transition.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
-	52,  // 137: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	12,  // 138: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	51,  // 139: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	52,  // 140: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	53,  // 141: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	49,  // 142: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 143: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	25,  // 144: pawl.storage.v1.TurnCompleted.conversation_through:type_name -> pawl.storage.v1.StepRef
-	13,  // 145: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	15,  // 146: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	52,  // 147: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	48,  // 148: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	49,  // 149: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	24,  // 150: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	49,  // 151: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	32,  // 152: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	76,  // 153: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.ApprovalHold
-	6,   // 154: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
-	82,  // 155: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
-	48,  // 156: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	46,  // 157: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 158: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	30,  // 159: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 160: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	48,  // 161: pawl.storage.v1.StepOutcomeUnknown.error:type_name -> pawl.storage.v1.Fault
-	97,  // 162: pawl.storage.v1.CompensationStarted.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 163: pawl.storage.v1.CompensationStarted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 164: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
-	54,  // 165: pawl.storage.v1.Payer.labels:type_name -> pawl.storage.v1.Label
-	80,  // 166: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	84,  // 167: pawl.storage.v1.Account.unreported:type_name -> pawl.storage.v1.UnreportedUsage
-	80,  // 168: pawl.storage.v1.UnreportedUsage.bound:type_name -> pawl.storage.v1.Amount
-	80,  // 169: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	80,  // 170: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	80,  // 171: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	25,  // 172: pawl.storage.v1.Stopped.conversation_through:type_name -> pawl.storage.v1.StepRef
-	25,  // 173: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.StepRef
-	49,  // 174: pawl.storage.v1.ModelUpdated.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 175: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	98,  // 176: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	46,  // 177: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 178: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.ConversationCopy
-	44,  // 179: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	97,  // 180: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 181: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 182: pawl.storage.v1.Ended.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
-	54,  // 183: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	55,  // 184: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	56,  // 185: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	99,  // 186: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	100, // 187: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	102, // 188: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	103, // 189: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	106, // 190: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	107, // 191: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	105, // 192: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.TextRef
-	101, // 193: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	45,  // 194: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	11,  // 195: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	91,  // 196: pawl.storage.v1.State.required_messages:type_name -> pawl.storage.v1.RequiredMessage
-	83,  // 197: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	3,   // 198: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	7,   // 199: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.CompensableEffect
-	8,   // 200: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
-	99,  // 201: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
-	82,  // 202: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
-	81,  // 203: pawl.storage.v1.State.payer:type_name -> pawl.storage.v1.Payer
-	80,  // 204: pawl.storage.v1.State.apart:type_name -> pawl.storage.v1.Amount
-	51,  // 205: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	15,  // 206: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	104, // 207: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	32,  // 208: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	77,  // 209: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
-	80,  // 210: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	6,   // 211: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
-	51,  // 212: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	50,  // 213: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	110, // 214: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	112, // 215: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	119, // 216: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	54,  // 217: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	218, // [218:218] is the sub-list for method output_type
-	218, // [218:218] is the sub-list for method input_type
-	218, // [218:218] is the sub-list for extension type_name
-	218, // [218:218] is the sub-list for extension extendee
-	0,   // [0:218] is the sub-list for field type_name
+	66,  // 48: pawl.storage.v1.EmitEvent.violation:type_name -> pawl.storage.v1.Violation
+	52,  // 49: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	12,  // 50: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	46,  // 51: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	52,  // 52: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	53,  // 53: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	49,  // 54: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 55: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	51,  // 56: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	66,  // 57: pawl.storage.v1.CompleteTurn.violation:type_name -> pawl.storage.v1.Violation
+	24,  // 58: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	49,  // 59: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	51,  // 60: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	30,  // 61: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 62: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	49,  // 63: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 64: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	66,  // 65: pawl.storage.v1.AnswerModel.violation:type_name -> pawl.storage.v1.Violation
+	51,  // 66: pawl.storage.v1.UpdateModelCall.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 67: pawl.storage.v1.ModelRequest.previous_step:type_name -> pawl.storage.v1.StepRef
+	26,  // 68: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	26,  // 69: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	26,  // 70: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	27,  // 71: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	53,  // 72: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	28,  // 73: pawl.storage.v1.ModelMessage.conversation:type_name -> pawl.storage.v1.ConversationRange
+	25,  // 74: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.StepRef
+	29,  // 75: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	25,  // 76: pawl.storage.v1.ToolResult.answered_step:type_name -> pawl.storage.v1.StepRef
+	52,  // 77: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	31,  // 78: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	48,  // 79: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	49,  // 80: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 81: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	51,  // 82: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 83: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	51,  // 84: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	48,  // 85: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	49,  // 86: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 87: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	54,  // 88: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	55,  // 89: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	99,  // 90: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	46,  // 91: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 92: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 93: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.ConversationCopy
+	43,  // 94: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	44,  // 95: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	53,  // 96: pawl.storage.v1.ConversationCopy.messages:type_name -> pawl.storage.v1.Message
+	52,  // 97: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	48,  // 98: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	24,  // 99: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	30,  // 100: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 101: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	32,  // 102: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	76,  // 103: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
+	83,  // 104: pawl.storage.v1.StepRequest.policy:type_name -> pawl.storage.v1.ToolPolicy
+	50,  // 105: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	52,  // 106: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	12,  // 107: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	58,  // 108: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	59,  // 109: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	60,  // 110: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	61,  // 111: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	62,  // 112: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	65,  // 113: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	67,  // 114: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	68,  // 115: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	70,  // 116: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	71,  // 117: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	72,  // 118: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	75,  // 119: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	94,  // 120: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	38,  // 121: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	38,  // 122: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	95,  // 123: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	96,  // 124: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	69,  // 125: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	63,  // 126: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	64,  // 127: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	97,  // 128: pawl.storage.v1.Record.no_change:type_name -> pawl.storage.v1.NoChange
+	93,  // 129: pawl.storage.v1.Record.model_updated:type_name -> pawl.storage.v1.ModelUpdated
+	80,  // 130: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
+	73,  // 131: pawl.storage.v1.Record.step_outcome_unknown:type_name -> pawl.storage.v1.StepOutcomeUnknown
+	74,  // 132: pawl.storage.v1.Record.compensation_started:type_name -> pawl.storage.v1.CompensationStarted
+	87,  // 133: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	89,  // 134: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
+	90,  // 135: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
+	91,  // 136: pawl.storage.v1.Record.notice_added:type_name -> pawl.storage.v1.NoticeAdded
+	98,  // 137: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 138: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 139: pawl.storage.v1.Transition.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
+	52,  // 140: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	12,  // 141: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	51,  // 142: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	52,  // 143: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	53,  // 144: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	49,  // 145: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 146: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	25,  // 147: pawl.storage.v1.TurnCompleted.conversation_through:type_name -> pawl.storage.v1.StepRef
+	13,  // 148: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	15,  // 149: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	52,  // 150: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	48,  // 151: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	49,  // 152: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	66,  // 153: pawl.storage.v1.TurnFailed.violation:type_name -> pawl.storage.v1.Violation
+	24,  // 154: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	49,  // 155: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	32,  // 156: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	77,  // 157: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.ApprovalHold
+	6,   // 158: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
+	83,  // 159: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
+	48,  // 160: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	46,  // 161: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 162: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	30,  // 163: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 164: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	48,  // 165: pawl.storage.v1.StepOutcomeUnknown.error:type_name -> pawl.storage.v1.Fault
+	98,  // 166: pawl.storage.v1.CompensationStarted.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 167: pawl.storage.v1.CompensationStarted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 168: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	54,  // 169: pawl.storage.v1.Payer.labels:type_name -> pawl.storage.v1.Label
+	81,  // 170: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	85,  // 171: pawl.storage.v1.Account.unreported:type_name -> pawl.storage.v1.UnreportedUsage
+	81,  // 172: pawl.storage.v1.UnreportedUsage.bound:type_name -> pawl.storage.v1.Amount
+	81,  // 173: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	81,  // 174: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	81,  // 175: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	25,  // 176: pawl.storage.v1.Stopped.conversation_through:type_name -> pawl.storage.v1.StepRef
+	25,  // 177: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.StepRef
+	49,  // 178: pawl.storage.v1.ModelUpdated.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 179: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	99,  // 180: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	46,  // 181: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 182: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.ConversationCopy
+	44,  // 183: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	98,  // 184: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 185: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 186: pawl.storage.v1.Ended.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
+	54,  // 187: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	55,  // 188: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	56,  // 189: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	100, // 190: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	101, // 191: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	103, // 192: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	104, // 193: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	107, // 194: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	108, // 195: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	106, // 196: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.TextRef
+	102, // 197: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	45,  // 198: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	11,  // 199: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	92,  // 200: pawl.storage.v1.State.required_messages:type_name -> pawl.storage.v1.RequiredMessage
+	84,  // 201: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	3,   // 202: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	7,   // 203: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.CompensableEffect
+	8,   // 204: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
+	100, // 205: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
+	83,  // 206: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
+	82,  // 207: pawl.storage.v1.State.payer:type_name -> pawl.storage.v1.Payer
+	81,  // 208: pawl.storage.v1.State.apart:type_name -> pawl.storage.v1.Amount
+	51,  // 209: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	15,  // 210: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	105, // 211: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	32,  // 212: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	78,  // 213: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
+	81,  // 214: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	6,   // 215: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
+	51,  // 216: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	50,  // 217: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	111, // 218: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	113, // 219: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	120, // 220: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	54,  // 221: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	222, // [222:222] is the sub-list for method output_type
+	222, // [222:222] is the sub-list for method input_type
+	222, // [222:222] is the sub-list for extension type_name
+	222, // [222:222] is the sub-list for extension extendee
+	0,   // [0:222] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -13115,7 +13230,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   125,
+			NumMessages:   126,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

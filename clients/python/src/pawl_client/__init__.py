@@ -100,6 +100,7 @@ from pawl_client._errors import (
     TurnTokenError,
     UnavailableError,
     UnknownEventError,
+    ValidatorError,
     VariablesError,
     WorkerReplacedError,
 )
@@ -211,6 +212,7 @@ from pawl_client._records import (
     TurnReady,
     TurnSuspended,
     UncompensatedEffect,
+    Violation,
 )
 from pawl_client._run import Handler, Handlers, Run, Tool
 from pawl_client._runs import (
@@ -501,9 +503,11 @@ __all__ = [
     "UnknownEventError",
     "UpdatedModelCall",
     "Usage",
+    "ValidatorError",
     "ValueChange",
     "VariablesError",
     "Verification",
+    "Violation",
     "WaitEvent",
     "WaitUntil",
     "Waited",

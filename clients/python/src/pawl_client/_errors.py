@@ -27,6 +27,7 @@ The tree::
     |   +-- NoOpenTurnError      no turn is open
     |   +-- AlreadyDecidedError  another approver decided about the call first
     |   +-- StepMismatchError    a known step key has another tool or payload
+    |   +-- ValidatorError       what the turn said violates a validator of its prompt
     +-- LimitError               a limit of the operator is exceeded; see `limit`
     |   +-- OverloadedError      too many calls at once; try again after `retry_after` seconds
     +-- UnavailableError         the sidecar cannot be reached, or is draining
@@ -230,6 +231,12 @@ class StepMismatchError(StateError):
     """A known step key was used with another tool or payload. The attempt fails."""
 
 
+class ValidatorError(StateError):
+    """What the turn said violates a validator of its prompt. The attempt fails; the next attempt
+    gets the reason.
+    """
+
+
 class AlreadyDecidedError(StateError):
     """Another approver decided about the call first; the message names the principal, the decision
     and the time.
@@ -410,6 +417,7 @@ BY_REASON: dict[str, type[PawlError]] = {
     "TURN_STALE": TurnStaleError,
     "NO_OPEN_TURN": NoOpenTurnError,
     "STEP_MISMATCH": StepMismatchError,
+    "VALIDATOR_TRIGGERED": ValidatorError,
     "ALREADY_DECIDED": AlreadyDecidedError,
     "QUEUE_FULL": OverloadedError,
     "OVERLOADED": OverloadedError,

@@ -137,6 +137,21 @@ class TurnCompleted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """The validator that what a turn said, or did, violates.
+
+    `id` is the id of the validator in the pack, or its type if it has no id. `place` names the text
+    with the fault, for example "output, characters 4 to 9"; "": the turn as a whole. `reason` is
+    what the model gets.
+    """
+
+    id: str
+    type: str
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFailed:
     """A failed execution; `next` is the attempt that follows, 0: none."""
 
@@ -149,6 +164,8 @@ class TurnFailed:
     usage: Usage | None
     rejected_step: int = 0
     """The MODEL step whose answer was rejected, so that `next` asks the model again; 0: none."""
+    violation: Violation | None = None
+    """The validator for which the attempt failed; None: it failed for another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

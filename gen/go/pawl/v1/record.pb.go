@@ -3926,7 +3926,9 @@ type TurnFailed struct {
 	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	// MODEL step whose answer was rejected with the attempt: `next` asks the model anew for its
 	// round; 0: none was.
-	RejectedStep  uint32 `protobuf:"varint,8,opt,name=rejected_step,json=rejectedStep,proto3" json:"rejected_step,omitempty"`
+	RejectedStep uint32 `protobuf:"varint,8,opt,name=rejected_step,json=rejectedStep,proto3" json:"rejected_step,omitempty"`
+	// The validator of the prompt for which the attempt failed; unset: it failed for another reason.
+	Violation     *Violation `protobuf:"bytes,9,opt,name=violation,proto3" json:"violation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4017,6 +4019,86 @@ func (x *TurnFailed) GetRejectedStep() uint32 {
 	return 0
 }
 
+func (x *TurnFailed) GetViolation() *Violation {
+	if x != nil {
+		return x.Violation
+	}
+	return nil
+}
+
+// Violation names the validator that what a turn said, or did, violates. It repeats no text of the model's.
+type Violation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The validator's id in the pack, or its type if it has no id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The validator's type, for example `banned_words`.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// The text with the fault, for example `output, characters 4 to 9`; empty: the turn as a whole.
+	Place string `protobuf:"bytes,3,opt,name=place,proto3" json:"place,omitempty"`
+	// What is wrong, as the model gets it.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Violation) Reset() {
+	*x = Violation{}
+	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Violation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Violation) ProtoMessage() {}
+
+func (x *Violation) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Violation.ProtoReflect.Descriptor instead.
+func (*Violation) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Violation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Violation) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Violation) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
+func (x *Violation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // TurnAbandoned: the visit was left, or the run ended, while the turn was open.
 type TurnAbandoned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4032,7 +4114,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	mi := &file_pawl_v1_record_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4044,7 +4126,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	mi := &file_pawl_v1_record_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4057,7 +4139,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -4096,7 +4178,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[31]
+	mi := &file_pawl_v1_record_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4190,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[31]
+	mi := &file_pawl_v1_record_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4203,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -4159,7 +4241,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_pawl_v1_record_proto_msgTypes[32]
+	mi := &file_pawl_v1_record_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4171,7 +4253,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[32]
+	mi := &file_pawl_v1_record_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4184,7 +4266,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -4245,7 +4327,7 @@ type StepRequested struct {
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_pawl_v1_record_proto_msgTypes[33]
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4257,7 +4339,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[33]
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4270,7 +4352,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -4406,7 +4488,7 @@ type ApprovalHold struct {
 
 func (x *ApprovalHold) Reset() {
 	*x = ApprovalHold{}
-	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4418,7 +4500,7 @@ func (x *ApprovalHold) String() string {
 func (*ApprovalHold) ProtoMessage() {}
 
 func (x *ApprovalHold) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4431,7 +4513,7 @@ func (x *ApprovalHold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalHold.ProtoReflect.Descriptor instead.
 func (*ApprovalHold) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ApprovalHold) GetConditionError() string {
@@ -4473,7 +4555,7 @@ type StepDecided struct {
 
 func (x *StepDecided) Reset() {
 	*x = StepDecided{}
-	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4485,7 +4567,7 @@ func (x *StepDecided) String() string {
 func (*StepDecided) ProtoMessage() {}
 
 func (x *StepDecided) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4498,7 +4580,7 @@ func (x *StepDecided) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDecided.ProtoReflect.Descriptor instead.
 func (*StepDecided) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StepDecided) GetStep() uint32 {
@@ -4597,7 +4679,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_pawl_v1_record_proto_msgTypes[36]
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4609,7 +4691,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[36]
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4622,7 +4704,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -4749,7 +4831,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4761,7 +4843,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4774,7 +4856,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -4827,7 +4909,7 @@ type StepAbout struct {
 
 func (x *StepAbout) Reset() {
 	*x = StepAbout{}
-	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4839,7 +4921,7 @@ func (x *StepAbout) String() string {
 func (*StepAbout) ProtoMessage() {}
 
 func (x *StepAbout) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4852,7 +4934,7 @@ func (x *StepAbout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAbout.ProtoReflect.Descriptor instead.
 func (*StepAbout) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StepAbout) GetRole() StepRole {
@@ -4893,7 +4975,7 @@ type UncompensatedEffect struct {
 
 func (x *UncompensatedEffect) Reset() {
 	*x = UncompensatedEffect{}
-	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4905,7 +4987,7 @@ func (x *UncompensatedEffect) String() string {
 func (*UncompensatedEffect) ProtoMessage() {}
 
 func (x *UncompensatedEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4918,7 +5000,7 @@ func (x *UncompensatedEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UncompensatedEffect.ProtoReflect.Descriptor instead.
 func (*UncompensatedEffect) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UncompensatedEffect) GetStep() uint32 {
@@ -4973,7 +5055,7 @@ type StepOutcomeUnknown struct {
 
 func (x *StepOutcomeUnknown) Reset() {
 	*x = StepOutcomeUnknown{}
-	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4985,7 +5067,7 @@ func (x *StepOutcomeUnknown) String() string {
 func (*StepOutcomeUnknown) ProtoMessage() {}
 
 func (x *StepOutcomeUnknown) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4998,7 +5080,7 @@ func (x *StepOutcomeUnknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcomeUnknown.ProtoReflect.Descriptor instead.
 func (*StepOutcomeUnknown) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StepOutcomeUnknown) GetStep() uint32 {
@@ -5077,7 +5159,7 @@ type CompensationStarted struct {
 
 func (x *CompensationStarted) Reset() {
 	*x = CompensationStarted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5089,7 +5171,7 @@ func (x *CompensationStarted) String() string {
 func (*CompensationStarted) ProtoMessage() {}
 
 func (x *CompensationStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5102,7 +5184,7 @@ func (x *CompensationStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompensationStarted.ProtoReflect.Descriptor instead.
 func (*CompensationStarted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CompensationStarted) GetStatus() RunStatus {
@@ -5181,7 +5263,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_pawl_v1_record_proto_msgTypes[42]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5193,7 +5275,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[42]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5206,7 +5288,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -5263,7 +5345,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_pawl_v1_record_proto_msgTypes[43]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +5357,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[43]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +5370,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *BudgetRaised) GetMaxTokens() int64 {
@@ -5348,7 +5430,7 @@ type ModelUpdated struct {
 
 func (x *ModelUpdated) Reset() {
 	*x = ModelUpdated{}
-	mi := &file_pawl_v1_record_proto_msgTypes[44]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5360,7 +5442,7 @@ func (x *ModelUpdated) String() string {
 func (*ModelUpdated) ProtoMessage() {}
 
 func (x *ModelUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[44]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5373,7 +5455,7 @@ func (x *ModelUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelUpdated.ProtoReflect.Descriptor instead.
 func (*ModelUpdated) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ModelUpdated) GetStep() uint32 {
@@ -5433,7 +5515,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5445,7 +5527,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5458,7 +5540,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -5501,7 +5583,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	mi := &file_pawl_v1_record_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5513,7 +5595,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	mi := &file_pawl_v1_record_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5526,7 +5608,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -5579,7 +5661,7 @@ type NoChange struct {
 
 func (x *NoChange) Reset() {
 	*x = NoChange{}
-	mi := &file_pawl_v1_record_proto_msgTypes[47]
+	mi := &file_pawl_v1_record_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5591,7 +5673,7 @@ func (x *NoChange) String() string {
 func (*NoChange) ProtoMessage() {}
 
 func (x *NoChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[47]
+	mi := &file_pawl_v1_record_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5604,7 +5686,7 @@ func (x *NoChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoChange.ProtoReflect.Descriptor instead.
 func (*NoChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NoChange) GetCall() string {
@@ -5632,7 +5714,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_pawl_v1_record_proto_msgTypes[48]
+	mi := &file_pawl_v1_record_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5644,7 +5726,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[48]
+	mi := &file_pawl_v1_record_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5657,7 +5739,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ArtifactsSet) GetArtifactsWritten() []*ArtifactWrite {
@@ -5678,7 +5760,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_pawl_v1_record_proto_msgTypes[49]
+	mi := &file_pawl_v1_record_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5690,7 +5772,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[49]
+	mi := &file_pawl_v1_record_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5703,7 +5785,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Paused) GetNote() string {
@@ -5724,7 +5806,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[50]
+	mi := &file_pawl_v1_record_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5736,7 +5818,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[50]
+	mi := &file_pawl_v1_record_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5749,7 +5831,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Resumed) GetNote() string {
@@ -5772,7 +5854,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_pawl_v1_record_proto_msgTypes[51]
+	mi := &file_pawl_v1_record_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5784,7 +5866,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[51]
+	mi := &file_pawl_v1_record_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5797,7 +5879,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Steered) GetText() string {
@@ -5835,7 +5917,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_pawl_v1_record_proto_msgTypes[52]
+	mi := &file_pawl_v1_record_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5847,7 +5929,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[52]
+	mi := &file_pawl_v1_record_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5860,7 +5942,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -5911,7 +5993,7 @@ type NoticeAdded struct {
 
 func (x *NoticeAdded) Reset() {
 	*x = NoticeAdded{}
-	mi := &file_pawl_v1_record_proto_msgTypes[53]
+	mi := &file_pawl_v1_record_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5923,7 +6005,7 @@ func (x *NoticeAdded) String() string {
 func (*NoticeAdded) ProtoMessage() {}
 
 func (x *NoticeAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[53]
+	mi := &file_pawl_v1_record_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5936,7 +6018,7 @@ func (x *NoticeAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeAdded.ProtoReflect.Descriptor instead.
 func (*NoticeAdded) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NoticeAdded) GetCode() string {
@@ -5966,7 +6048,7 @@ type IncludedMessage struct {
 
 func (x *IncludedMessage) Reset() {
 	*x = IncludedMessage{}
-	mi := &file_pawl_v1_record_proto_msgTypes[54]
+	mi := &file_pawl_v1_record_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5978,7 +6060,7 @@ func (x *IncludedMessage) String() string {
 func (*IncludedMessage) ProtoMessage() {}
 
 func (x *IncludedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[54]
+	mi := &file_pawl_v1_record_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5991,7 +6073,7 @@ func (x *IncludedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IncludedMessage.ProtoReflect.Descriptor instead.
 func (*IncludedMessage) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{54}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *IncludedMessage) GetSeq() uint64 {
@@ -6027,7 +6109,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_pawl_v1_record_proto_msgTypes[55]
+	mi := &file_pawl_v1_record_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6039,7 +6121,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[55]
+	mi := &file_pawl_v1_record_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6052,7 +6134,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{55}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Origin) GetRunId() string {
@@ -6118,7 +6200,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[56]
+	mi := &file_pawl_v1_record_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6130,7 +6212,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[56]
+	mi := &file_pawl_v1_record_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6143,7 +6225,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{56}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Ended) GetStatus() RunStatus {
@@ -6453,7 +6535,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x11artifacts_written\x18\a \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12-\n" +
 	"\bawaiting\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingR\bawaiting\x12\x14\n" +
 	"\x05reply\x18\x1f \x01(\bR\x05reply\x12:\n" +
-	"\x19conversation_through_step\x18  \x01(\rR\x17conversationThroughStep\"\x9f\x02\n" +
+	"\x19conversation_through_step\x18  \x01(\rR\x17conversationThroughStep\"\xd1\x02\n" +
 	"\n" +
 	"TurnFailed\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
@@ -6464,7 +6546,13 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\n" +
 	"not_before\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12$\n" +
 	"\x05usage\x18\a \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12#\n" +
-	"\rrejected_step\x18\b \x01(\rR\frejectedStep\"\\\n" +
+	"\rrejected_step\x18\b \x01(\rR\frejectedStep\x120\n" +
+	"\tviolation\x18\t \x01(\v2\x12.pawl.v1.ViolationR\tviolation\"]\n" +
+	"\tViolation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
+	"\x05place\x18\x03 \x01(\tR\x05place\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\\\n" +
 	"\rTurnAbandoned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x16\n" +
@@ -6735,7 +6823,7 @@ func file_pawl_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_pawl_v1_record_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(Execution)(0),                // 1: pawl.v1.Execution
@@ -6778,140 +6866,142 @@ var file_pawl_v1_record_proto_goTypes = []any{
 	(*TurnAssigned)(nil),          // 38: pawl.v1.TurnAssigned
 	(*TurnCompleted)(nil),         // 39: pawl.v1.TurnCompleted
 	(*TurnFailed)(nil),            // 40: pawl.v1.TurnFailed
-	(*TurnAbandoned)(nil),         // 41: pawl.v1.TurnAbandoned
-	(*TurnSuspended)(nil),         // 42: pawl.v1.TurnSuspended
-	(*TurnReady)(nil),             // 43: pawl.v1.TurnReady
-	(*StepRequested)(nil),         // 44: pawl.v1.StepRequested
-	(*ApprovalHold)(nil),          // 45: pawl.v1.ApprovalHold
-	(*StepDecided)(nil),           // 46: pawl.v1.StepDecided
-	(*StepResolved)(nil),          // 47: pawl.v1.StepResolved
-	(*StepRejected)(nil),          // 48: pawl.v1.StepRejected
-	(*StepAbout)(nil),             // 49: pawl.v1.StepAbout
-	(*UncompensatedEffect)(nil),   // 50: pawl.v1.UncompensatedEffect
-	(*StepOutcomeUnknown)(nil),    // 51: pawl.v1.StepOutcomeUnknown
-	(*CompensationStarted)(nil),   // 52: pawl.v1.CompensationStarted
-	(*StepCancelled)(nil),         // 53: pawl.v1.StepCancelled
-	(*BudgetRaised)(nil),          // 54: pawl.v1.BudgetRaised
-	(*ModelUpdated)(nil),          // 55: pawl.v1.ModelUpdated
-	(*OutputWritten)(nil),         // 56: pawl.v1.OutputWritten
-	(*StepDelegated)(nil),         // 57: pawl.v1.StepDelegated
-	(*NoChange)(nil),              // 58: pawl.v1.NoChange
-	(*ArtifactsSet)(nil),          // 59: pawl.v1.ArtifactsSet
-	(*Paused)(nil),                // 60: pawl.v1.Paused
-	(*Resumed)(nil),               // 61: pawl.v1.Resumed
-	(*Steered)(nil),               // 62: pawl.v1.Steered
-	(*Stopped)(nil),               // 63: pawl.v1.Stopped
-	(*NoticeAdded)(nil),           // 64: pawl.v1.NoticeAdded
-	(*IncludedMessage)(nil),       // 65: pawl.v1.IncludedMessage
-	(*Origin)(nil),                // 66: pawl.v1.Origin
-	(*Ended)(nil),                 // 67: pawl.v1.Ended
-	(*timestamppb.Timestamp)(nil), // 68: google.protobuf.Timestamp
+	(*Violation)(nil),             // 41: pawl.v1.Violation
+	(*TurnAbandoned)(nil),         // 42: pawl.v1.TurnAbandoned
+	(*TurnSuspended)(nil),         // 43: pawl.v1.TurnSuspended
+	(*TurnReady)(nil),             // 44: pawl.v1.TurnReady
+	(*StepRequested)(nil),         // 45: pawl.v1.StepRequested
+	(*ApprovalHold)(nil),          // 46: pawl.v1.ApprovalHold
+	(*StepDecided)(nil),           // 47: pawl.v1.StepDecided
+	(*StepResolved)(nil),          // 48: pawl.v1.StepResolved
+	(*StepRejected)(nil),          // 49: pawl.v1.StepRejected
+	(*StepAbout)(nil),             // 50: pawl.v1.StepAbout
+	(*UncompensatedEffect)(nil),   // 51: pawl.v1.UncompensatedEffect
+	(*StepOutcomeUnknown)(nil),    // 52: pawl.v1.StepOutcomeUnknown
+	(*CompensationStarted)(nil),   // 53: pawl.v1.CompensationStarted
+	(*StepCancelled)(nil),         // 54: pawl.v1.StepCancelled
+	(*BudgetRaised)(nil),          // 55: pawl.v1.BudgetRaised
+	(*ModelUpdated)(nil),          // 56: pawl.v1.ModelUpdated
+	(*OutputWritten)(nil),         // 57: pawl.v1.OutputWritten
+	(*StepDelegated)(nil),         // 58: pawl.v1.StepDelegated
+	(*NoChange)(nil),              // 59: pawl.v1.NoChange
+	(*ArtifactsSet)(nil),          // 60: pawl.v1.ArtifactsSet
+	(*Paused)(nil),                // 61: pawl.v1.Paused
+	(*Resumed)(nil),               // 62: pawl.v1.Resumed
+	(*Steered)(nil),               // 63: pawl.v1.Steered
+	(*Stopped)(nil),               // 64: pawl.v1.Stopped
+	(*NoticeAdded)(nil),           // 65: pawl.v1.NoticeAdded
+	(*IncludedMessage)(nil),       // 66: pawl.v1.IncludedMessage
+	(*Origin)(nil),                // 67: pawl.v1.Origin
+	(*Ended)(nil),                 // 68: pawl.v1.Ended
+	(*timestamppb.Timestamp)(nil), // 69: google.protobuf.Timestamp
 }
 var file_pawl_v1_record_proto_depIdxs = []int32{
-	11, // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
-	3,  // 1: pawl.v1.ArtifactHead.mode:type_name -> pawl.v1.ArtifactMode
-	13, // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
-	11, // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
-	15, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
-	17, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
-	15, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
-	6,  // 7: pawl.v1.Remote.awaiting:type_name -> pawl.v1.Awaiting
-	22, // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
-	16, // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
-	23, // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
-	24, // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
-	15, // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
-	25, // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
-	68, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
-	68, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
-	2,  // 16: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
-	35, // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
-	36, // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
-	37, // 19: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
-	38, // 20: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
-	39, // 21: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
-	40, // 22: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
-	41, // 23: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
-	42, // 24: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
-	44, // 25: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
-	47, // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
-	48, // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
-	53, // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
-	59, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
-	60, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
-	61, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
-	66, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
-	67, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
-	43, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
-	56, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
-	57, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
-	58, // 37: pawl.v1.Record.no_change:type_name -> pawl.v1.NoChange
-	55, // 38: pawl.v1.Record.model_updated:type_name -> pawl.v1.ModelUpdated
-	54, // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
-	46, // 40: pawl.v1.Record.step_decided:type_name -> pawl.v1.StepDecided
-	62, // 41: pawl.v1.Record.steered:type_name -> pawl.v1.Steered
-	63, // 42: pawl.v1.Record.stopped:type_name -> pawl.v1.Stopped
-	64, // 43: pawl.v1.Record.notice_added:type_name -> pawl.v1.NoticeAdded
-	51, // 44: pawl.v1.Record.step_outcome_unknown:type_name -> pawl.v1.StepOutcomeUnknown
-	52, // 45: pawl.v1.Record.compensation_started:type_name -> pawl.v1.CompensationStarted
-	33, // 46: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
-	12, // 47: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	50, // 48: pawl.v1.Transition.uncompensated:type_name -> pawl.v1.UncompensatedEffect
-	15, // 49: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
-	17, // 50: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
-	31, // 51: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
-	15, // 52: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
-	16, // 53: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
-	20, // 54: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
-	12, // 55: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	6,  // 56: pawl.v1.TurnCompleted.awaiting:type_name -> pawl.v1.Awaiting
-	28, // 57: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
-	68, // 58: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
-	20, // 59: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
-	68, // 60: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 61: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
-	21, // 62: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
-	27, // 63: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
-	20, // 64: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
-	45, // 65: pawl.v1.StepRequested.hold:type_name -> pawl.v1.ApprovalHold
-	49, // 66: pawl.v1.StepRequested.about:type_name -> pawl.v1.StepAbout
-	8,  // 67: pawl.v1.StepDecided.verdict:type_name -> pawl.v1.StepVerdict
-	68, // 68: pawl.v1.StepDecided.expires:type_name -> google.protobuf.Timestamp
-	68, // 69: pawl.v1.StepDecided.deadline:type_name -> google.protobuf.Timestamp
-	28, // 70: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
-	68, // 71: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
-	12, // 72: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	20, // 73: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
-	5,  // 74: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
-	26, // 75: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
-	68, // 76: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
-	29, // 77: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
-	5,  // 78: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
-	9,  // 79: pawl.v1.StepAbout.role:type_name -> pawl.v1.StepRole
-	28, // 80: pawl.v1.StepOutcomeUnknown.error:type_name -> pawl.v1.Fault
-	5,  // 81: pawl.v1.StepOutcomeUnknown.kind:type_name -> pawl.v1.StepKind
-	0,  // 82: pawl.v1.CompensationStarted.status:type_name -> pawl.v1.RunStatus
-	33, // 83: pawl.v1.CompensationStarted.redirects:type_name -> pawl.v1.Redirect
-	12, // 84: pawl.v1.CompensationStarted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	5,  // 85: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
-	20, // 86: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
-	20, // 87: pawl.v1.ModelUpdated.usage:type_name -> pawl.v1.Usage
-	18, // 88: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
-	19, // 89: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
-	15, // 90: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
-	12, // 91: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	10, // 92: pawl.v1.Steered.when:type_name -> pawl.v1.SteerWhen
-	12, // 93: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	0,  // 94: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
-	33, // 95: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
-	12, // 96: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	14, // 97: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	50, // 98: pawl.v1.Ended.uncompensated:type_name -> pawl.v1.UncompensatedEffect
-	99, // [99:99] is the sub-list for method output_type
-	99, // [99:99] is the sub-list for method input_type
-	99, // [99:99] is the sub-list for extension type_name
-	99, // [99:99] is the sub-list for extension extendee
-	0,  // [0:99] is the sub-list for field type_name
+	11,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
+	3,   // 1: pawl.v1.ArtifactHead.mode:type_name -> pawl.v1.ArtifactMode
+	13,  // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
+	11,  // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
+	15,  // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
+	17,  // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
+	15,  // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
+	6,   // 7: pawl.v1.Remote.awaiting:type_name -> pawl.v1.Awaiting
+	22,  // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
+	16,  // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
+	23,  // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
+	24,  // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
+	15,  // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
+	25,  // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
+	69,  // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	69,  // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
+	2,   // 16: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
+	35,  // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
+	36,  // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
+	37,  // 19: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
+	38,  // 20: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
+	39,  // 21: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
+	40,  // 22: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
+	42,  // 23: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
+	43,  // 24: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
+	45,  // 25: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
+	48,  // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
+	49,  // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
+	54,  // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
+	60,  // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
+	61,  // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
+	62,  // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
+	67,  // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
+	68,  // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
+	44,  // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
+	57,  // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
+	58,  // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
+	59,  // 37: pawl.v1.Record.no_change:type_name -> pawl.v1.NoChange
+	56,  // 38: pawl.v1.Record.model_updated:type_name -> pawl.v1.ModelUpdated
+	55,  // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
+	47,  // 40: pawl.v1.Record.step_decided:type_name -> pawl.v1.StepDecided
+	63,  // 41: pawl.v1.Record.steered:type_name -> pawl.v1.Steered
+	64,  // 42: pawl.v1.Record.stopped:type_name -> pawl.v1.Stopped
+	65,  // 43: pawl.v1.Record.notice_added:type_name -> pawl.v1.NoticeAdded
+	52,  // 44: pawl.v1.Record.step_outcome_unknown:type_name -> pawl.v1.StepOutcomeUnknown
+	53,  // 45: pawl.v1.Record.compensation_started:type_name -> pawl.v1.CompensationStarted
+	33,  // 46: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
+	12,  // 47: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	51,  // 48: pawl.v1.Transition.uncompensated:type_name -> pawl.v1.UncompensatedEffect
+	15,  // 49: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
+	17,  // 50: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
+	31,  // 51: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
+	15,  // 52: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
+	16,  // 53: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
+	20,  // 54: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
+	12,  // 55: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	6,   // 56: pawl.v1.TurnCompleted.awaiting:type_name -> pawl.v1.Awaiting
+	28,  // 57: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
+	69,  // 58: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
+	20,  // 59: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
+	41,  // 60: pawl.v1.TurnFailed.violation:type_name -> pawl.v1.Violation
+	69,  // 61: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
+	5,   // 62: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
+	21,  // 63: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
+	27,  // 64: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
+	20,  // 65: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
+	46,  // 66: pawl.v1.StepRequested.hold:type_name -> pawl.v1.ApprovalHold
+	50,  // 67: pawl.v1.StepRequested.about:type_name -> pawl.v1.StepAbout
+	8,   // 68: pawl.v1.StepDecided.verdict:type_name -> pawl.v1.StepVerdict
+	69,  // 69: pawl.v1.StepDecided.expires:type_name -> google.protobuf.Timestamp
+	69,  // 70: pawl.v1.StepDecided.deadline:type_name -> google.protobuf.Timestamp
+	28,  // 71: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
+	69,  // 72: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
+	12,  // 73: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	20,  // 74: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
+	5,   // 75: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
+	26,  // 76: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
+	69,  // 77: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
+	29,  // 78: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
+	5,   // 79: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
+	9,   // 80: pawl.v1.StepAbout.role:type_name -> pawl.v1.StepRole
+	28,  // 81: pawl.v1.StepOutcomeUnknown.error:type_name -> pawl.v1.Fault
+	5,   // 82: pawl.v1.StepOutcomeUnknown.kind:type_name -> pawl.v1.StepKind
+	0,   // 83: pawl.v1.CompensationStarted.status:type_name -> pawl.v1.RunStatus
+	33,  // 84: pawl.v1.CompensationStarted.redirects:type_name -> pawl.v1.Redirect
+	12,  // 85: pawl.v1.CompensationStarted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	5,   // 86: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
+	20,  // 87: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
+	20,  // 88: pawl.v1.ModelUpdated.usage:type_name -> pawl.v1.Usage
+	18,  // 89: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
+	19,  // 90: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
+	15,  // 91: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
+	12,  // 92: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	10,  // 93: pawl.v1.Steered.when:type_name -> pawl.v1.SteerWhen
+	12,  // 94: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	0,   // 95: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
+	33,  // 96: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
+	12,  // 97: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	14,  // 98: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
+	51,  // 99: pawl.v1.Ended.uncompensated:type_name -> pawl.v1.UncompensatedEffect
+	100, // [100:100] is the sub-list for method output_type
+	100, // [100:100] is the sub-list for method input_type
+	100, // [100:100] is the sub-list for extension type_name
+	100, // [100:100] is the sub-list for extension extendee
+	0,   // [0:100] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_record_proto_init() }
@@ -6975,7 +7065,7 @@ func file_pawl_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_record_proto_rawDesc), len(file_pawl_v1_record_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -668,7 +668,7 @@ class TurnCompleted(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., output: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., awaiting: _Optional[_Union[Awaiting, str]] = ..., reply: bool = ..., conversation_through_step: _Optional[int] = ...) -> None: ...
 
 class TurnFailed(_message.Message):
-    __slots__ = ("turn_seq", "attempt", "error", "retryable", "next", "not_before", "usage", "rejected_step")
+    __slots__ = ("turn_seq", "attempt", "error", "retryable", "next", "not_before", "usage", "rejected_step", "violation")
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -677,6 +677,7 @@ class TurnFailed(_message.Message):
     NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     REJECTED_STEP_FIELD_NUMBER: _ClassVar[int]
+    VIOLATION_FIELD_NUMBER: _ClassVar[int]
     turn_seq: int
     attempt: int
     error: Fault
@@ -685,7 +686,20 @@ class TurnFailed(_message.Message):
     not_before: _timestamp_pb2.Timestamp
     usage: Usage
     rejected_step: int
-    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., retryable: bool = ..., next: _Optional[int] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., rejected_step: _Optional[int] = ...) -> None: ...
+    violation: Violation
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., retryable: bool = ..., next: _Optional[int] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., rejected_step: _Optional[int] = ..., violation: _Optional[_Union[Violation, _Mapping]] = ...) -> None: ...
+
+class Violation(_message.Message):
+    __slots__ = ("id", "type", "place", "reason")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    type: str
+    place: str
+    reason: str
+    def __init__(self, id: _Optional[str] = ..., type: _Optional[str] = ..., place: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class TurnAbandoned(_message.Message):
     __slots__ = ("turn_seq", "attempt", "reason")

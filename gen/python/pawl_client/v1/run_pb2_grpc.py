@@ -395,7 +395,8 @@ class RunServiceServicer(object):
         it moves a run whose state is external or hybrid. Scope runs:write or
         events:external.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, UNKNOWN_EVENT with the
+        Errors: FAILED_PRECONDITION (VALIDATOR_TRIGGERED: the turn violates a validator of its
+        prompt; the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, UNKNOWN_EVENT with the
         declared events), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
         TURN_LEASED), ABORTED (SEQ_MISMATCH with the seq that won),
         INVALID_ARGUMENT (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
@@ -461,7 +462,8 @@ class RunServiceServicer(object):
         completion of a (turn, attempt) wins; the same body again is a duplicate.
         Scope runs:write or events:external.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE: not the open turn or
+        Errors: FAILED_PRECONDITION (VALIDATOR_TRIGGERED: what the turn said violates a validator of
+        its prompt; the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE: not the open turn or
         attempt, UNKNOWN_EVENT; MODEL_UNPRICED: tokens with neither a cost nor a price, in a
         run with a budget of cost), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
         TURN_TOKEN_STALE, TURN_LEASED, EVENT_NOT_ALLOWED: an outside completion
@@ -581,7 +583,8 @@ class RunServiceServicer(object):
         in an external state.
 
         Errors: ALREADY_EXISTS (ANSWER_CONFLICT: another answer is recorded for the attempt),
-        FAILED_PRECONDITION (STEP_KIND: the step is no MODEL step), PERMISSION_DENIED
+        FAILED_PRECONDITION (STEP_KIND: the step is no MODEL step; VALIDATOR_TRIGGERED: the answer
+        is recorded, and violates a validator of the prompt; the attempt fails), PERMISSION_DENIED
         (STEP_NOT_HELD: another execution makes the attempt; TURN_TOKEN_REQUIRED, TURN_LEASED),
         NOT_FOUND (STEP_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ATTEMPT, INVALID_JSON,
         NEGATIVE_USAGE), RESOURCE_EXHAUSTED (ANSWER_TOO_LARGE with the limit that

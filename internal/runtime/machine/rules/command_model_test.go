@@ -36,6 +36,7 @@ func (a args) modelCommand() machine.Command {
 		if a.d.Input != "" {
 			c.Answer.Parts = textPart(string(value(a.d.Input)))
 		}
+		c.Violation = a.violation()
 		return c
 	}
 	c.Error, c.Final, c.RetryAfter = machine.Fault{Code: "BUSY"}, a.has("final"), time.Duration(a.number("after", 0))*time.Second
@@ -59,4 +60,12 @@ func (a args) asked() *machine.ModelRequest {
 		r.Messages = []machine.ModelMessage{{Message: &machine.Message{Role: "user", Parts: textPart(string(value(a.d.Input)))}}}
 	}
 	return r
+}
+
+// violation reads violates=ID: the validator with that id refuses what the turn said.
+func (a args) violation() *machine.Violation {
+	if !a.has("violates") {
+		return nil
+	}
+	return &machine.Violation{ID: a.text("violates"), Type: "banned_words", Place: "output, characters 1 to 3", Reason: `the text contains "foo", which is not allowed`}
 }

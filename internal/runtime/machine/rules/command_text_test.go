@@ -227,12 +227,12 @@ func (a args) command() machine.Command {
 	case "start":
 		return a.start()
 	case "emit":
-		return machine.EmitEvent{Event: a.first(), Artifacts: a.writes(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assigned()}
+		return machine.EmitEvent{Event: a.first(), Artifacts: a.writes(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assigned(), Violation: a.violation()}
 	case "complete":
 		return machine.CompleteTurn{
 			TurnSeq: turn, Attempt: attempt, Output: a.output(), Messages: a.messages(), Usage: a.usage(), Event: a.text("event"),
 			Artifacts: a.writes(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assigned(),
-			Await: a.awaiting("await"), Reply: a.has("reply"), ConversationThroughStep: uint32(a.number("said", 0)),
+			Await: a.awaiting("await"), Reply: a.has("reply"), ConversationThroughStep: uint32(a.number("said", 0)), Violation: a.violation(),
 		}
 	case "fail":
 		return machine.FailTurn{Reject: a.has("reject"), Rejected: uint32(a.number("rejects", 0)), TurnSeq: turn, Attempt: attempt, Error: machine.Fault{Code: "BROKEN"}, Retryable: !a.has("final"), Usage: a.usage(), Assigned: a.assigned()}

@@ -28,6 +28,10 @@ func (t *txn) emit(c *machine.EmitEvent) error {
 	} else {
 		t.assign(c.Assigned)
 	}
+	if c.Violation != nil {
+		t.failValidator(c.Violation, machine.Usage{}, t.lastAnswerOf(t.s.Turn.Seq))
+		return nil
+	}
 	t.move(c.Event, machine.CauseEvent, c.Artifacts)
 	return nil
 }

@@ -139,7 +139,16 @@ func genAnswerModel(t *rapid.T, s *machine.State) machine.AnswerModel {
 	for range rapid.IntRange(0, 2).Draw(t, "calls") {
 		c.Answer.Calls = append(c.Answer.Calls, machine.ModelCall{ID: "c", Name: "t0", Arguments: "{}"})
 	}
+	c.Violation = genViolation(t)
 	return c
+}
+
+// genViolation is the verdict of the engine about what a turn said.
+func genViolation(t *rapid.T) *machine.Violation {
+	if !chance(t, 1) {
+		return nil
+	}
+	return &machine.Violation{ID: pick(t, []string{"v", "banned_words"}), Type: "banned_words", Place: "output", Reason: "no"}
 }
 
 func genNoteModel(t *rapid.T, s *machine.State) machine.UpdateModelCall {

@@ -162,6 +162,9 @@ func genCommand(t *rapid.T, g *machine.Graph, s *machine.State) machine.Command 
 	case 0, 1, 2, 3:
 		c := machine.EmitEvent{Event: pick(t, genEvents), Artifacts: genWrites(t), ExpectedSeq: genSeq(t, s), Outside: chance(t, 5)}
 		c.Assigned = genAssigned(t, c.Outside)
+		if !c.Outside {
+			c.Violation = genViolation(t)
+		}
 		return c
 	case 4, 5, 6:
 		c := machine.CompleteTurn{
@@ -178,6 +181,7 @@ func genCommand(t *rapid.T, g *machine.Graph, s *machine.State) machine.Command 
 		if len(s.Steps) > 0 && chance(t, 3) {
 			c.ConversationThroughStep = genStep(t, s)
 		}
+		c.Violation = genViolation(t)
 		return c
 	case 7, 8:
 		c := machine.SendInput{ExpectedSeq: genSeq(t, s)}

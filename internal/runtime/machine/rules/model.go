@@ -266,6 +266,9 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	t.dropIncluded(t.s.Steps[i].RequestSeq)
 	t.steps()[i].Model = &machine.ModelStep{Calls: len(c.Answer.Calls), Changed: t.s.Steps[i].Model.Changed}
 	t.settleStep(i, machine.StepStatusOK, seq, [32]byte{})
+	if c.Violation != nil {
+		t.failValidator(c.Violation, machine.Usage{}, c.Step)
+	}
 	return machine.Accepted, nil
 }
 

@@ -24,8 +24,32 @@ func (n *naive) emit(c machine.EmitEvent) *machine.Error {
 	} else {
 		n.assign(c.Assigned)
 	}
+	if c.Violation != nil {
+		n.violated(c.Violation, machine.Usage{}, n.view().lastSpoken())
+		return nil
+	}
 	n.follow(c.Event, machine.CauseEvent, c.Artifacts)
 	return nil
+}
+
+// violated is a turn that a validator of its prompt refuses.
+func (n *naive) violated(v *machine.Violation, used machine.Usage, step uint32) {
+	said := "validator " + v.ID + ": " + v.Reason
+	failed := n.failed(machine.Fault{Code: "VALIDATOR_TRIGGERED", Message: said}, true, used, "validator:"+v.ID, step)
+	failed.Violation = v
+	if failed.Next != 0 && failed.Rejected == 0 {
+		n.add(&machine.NoticeAdded{Code: "VALIDATOR_TRIGGERED", Text: "What you said here before was refused: " + said + ". Say something else."})
+	}
+}
+
+// lastSpoken is the last answer of a model in the open turn; 0 = none.
+func (v *view) lastSpoken() (step uint32) {
+	for i := range v.steps {
+		if s := &v.steps[i]; s.spoke(v.turn.seq) {
+			step = max(step, s.n)
+		}
+	}
+	return step
 }
 
 func (n *naive) abandon(why string) {
@@ -83,6 +107,10 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Error {
 		return r
 	}
 	n.assign(c.Assigned)
+	if c.Violation != nil {
+		n.violated(c.Violation, used, n.view().lastSpoken())
+		return nil
+	}
 	done := machine.TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event, Await: c.Await, Reply: c.Reply, ConversationThrough: said}
 	n.add(&done)
 	for _, step := range n.view().steps {
@@ -229,7 +257,7 @@ func (n *naive) fail(c machine.FailTurn, out *verdict) {
 
 // failed records a failed attempt. Whether the usage passes a budget can be
 // known only with it in the journal.
-func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage, why string, rejected uint32) {
+func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage, why string, rejected uint32) *machine.TurnFailed {
 	was := n.view()
 	turn := was.turn
 	retryable = retryable && !slices.Contains(n.g.Retry.NonRetryable, fault.Code)
@@ -254,6 +282,7 @@ func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage,
 		f.Rejected = rejected
 		n.add(&machine.NoticeAdded{Code: "ANSWER_REJECTED", Text: naiveReason(fault)})
 	}
+	return &f
 }
 
 // naiveReason is what the model is asked again with.

@@ -317,6 +317,9 @@ func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
 	}
 	r.OK, r.Answer = true, c.Answer
 	n.add(&r)
+	if c.Violation != nil {
+		n.violated(c.Violation, machine.Usage{}, c.Step)
+	}
 }
 
 // late: nobody waits for it; what was consumed counts.

@@ -168,7 +168,7 @@ func (v *view) readSteer(c machine.Command, r machine.Record) bool {
 		v.heeds = append(v.heeds, vheed{seq: r.Seq, later: b.When == machine.NextTurn})
 	case *machine.NoticeAdded:
 		v.noticed = v.noticed || b.Code == "BUDGET_LOW"
-		v.heeds = append(v.heeds, vheed{seq: r.Seq, notice: true, once: b.Code == "ANSWER_REJECTED"})
+		v.heeds = append(v.heeds, vheed{seq: r.Seq, notice: true, once: b.Code == "ANSWER_REJECTED" || b.Code == "VALIDATOR_TRIGGERED"})
 	case *machine.Stopped:
 		v.turn, v.await = nil, machine.AwaitNothing
 		if b.ConversationThrough.Step != 0 {

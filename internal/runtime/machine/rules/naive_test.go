@@ -22,7 +22,8 @@ type verdict struct {
 	refusal     *machine.Error
 	disposition machine.Disposition
 	outcomes    []machine.StepOutcome
-	mismatch    bool
+	// mismatch means that the caller gets an error although the input is recorded.
+	mismatch bool
 }
 
 // apply takes one input and, unless it is refused or without effect, adds it to
@@ -44,6 +45,10 @@ func (n *naive) apply(in machine.Input) verdict {
 	if len(n.made) > 0 {
 		n.after()
 		n.entries = append(n.entries, machine.Entry{Input: n.now, Records: n.made, First: n.made[0].Seq})
+	}
+	for _, r := range n.made {
+		f, failed := r.Body.(*machine.TurnFailed)
+		out.mismatch = out.mismatch || failed && f.Violation != nil
 	}
 	out.records, n.made, n.now = n.made, nil, machine.Input{}
 	return out

@@ -133,7 +133,7 @@ func printBody(b machine.Body) string {
 			opt("messages", len(b.Messages)), printUsage(b.Usage), printAwaiting("await", b.Await), flag("reply", b.Reply), printSaid(b.ConversationThrough), printWrites(b.Artifacts))
 	case *machine.TurnFailed:
 		return words(turnName(b.TurnSeq, b.Attempt), printFault("error", b.Error), flag("retryable", b.Retryable),
-			opt("next", b.Next), optTime("not_before", b.NotBefore), printUsage(b.Usage), opt("rejected", b.Rejected))
+			opt("next", b.Next), optTime("not_before", b.NotBefore), printUsage(b.Usage), opt("rejected", b.Rejected), printViolation(b.Violation))
 	case *machine.TurnAbandoned:
 		return words(turnName(b.TurnSeq, b.Attempt), b.Why)
 	case *machine.TurnSuspended:
@@ -373,4 +373,11 @@ func printRefusal(err error) string {
 		allowed = fmt.Sprintf("allowed=%v", r.Allowed)
 	}
 	return words("refused", codes[r.Code], r.Error(), allowed, opt("limit", r.Limit), opt("got", r.Got), opt("seq", r.Seq))
+}
+
+func printViolation(v *machine.Violation) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf("violates=%s(%s at %q)", v.ID, v.Type, v.Place)
 }

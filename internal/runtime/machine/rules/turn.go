@@ -22,6 +22,11 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 		return err
 	}
 	t.assign(c.Assigned)
+	if c.Violation != nil {
+		t.settle(used)
+		t.failValidator(c.Violation, used, t.lastAnswerOf(c.TurnSeq))
+		return nil
+	}
 	done := &machine.TurnCompleted{
 		TurnSeq: c.TurnSeq, Attempt: c.Attempt,
 		Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event,

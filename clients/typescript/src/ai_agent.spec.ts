@@ -1,16 +1,19 @@
 /** Programs of the AI SDK under the sidecar: their calls are recorded, bounded and held. */
 
 import {
+  generateObject,
   generateText,
   jsonSchema,
+  type ModelMessage,
   Output,
   stepCountIs,
+  streamObject,
   streamText,
   ToolLoopAgent,
   type ToolSet,
   tool,
 } from "ai";
-import { MockLanguageModelV4 } from "ai/test";
+import { convertArrayToReadableStream, MockLanguageModelV4 } from "ai/test";
 import { generateText as generateText6, stepCountIs as stepCountIs6, tool as tool6 } from "ai-6";
 import { MockLanguageModelV3 } from "ai-6/test";
 import { expect, test } from "vitest";
@@ -682,6 +685,120 @@ test("a completed run whose program makes other calls is reported, not called", 
   expect(await run(["a"])).toBe(1);
   await expect(run(["a", "b"])).rejects.toMatchObject({ reason: "RUN_CHANGED" });
   expect(seen).toHaveLength(1);
+});
+
+test("a stream that breaks before its first word is asked again", async () => {
+  let asked = 0;
+  const model = new MockLanguageModelV4({
+    doStream: async () => {
+      asked += 1;
+      const parts =
+        asked === 1
+          ? [{ type: "error" as const, error: { type: "overloaded_error", message: "full" } }]
+          : [
+              { type: "text-start" as const, id: "1" },
+              { type: "text-delta" as const, id: "1", delta: "at last" },
+              { type: "text-end" as const, id: "1" },
+              { type: "finish" as const, finishReason: STOP, usage: USAGE },
+            ];
+      return { stream: convertArrayToReadableStream(parts as never[]) };
+    },
+  });
+  const retry = { max_attempts: 3, initial_sec: 0.01, max_sec: 0.01 };
+  const limits = bounds({ engine: { model_calls: { retry } } });
+  const answer = agent(shared.client, { name: "again", bounds: limits }, (durable) =>
+    streamText({ model: durable.model(model), prompt: "?" }),
+  );
+  expect(await (await answer).text).toBe("at last");
+  expect((await answer.ended).run.tokens).toBeGreaterThanOrEqual(15);
+  expect(asked).toBe(2);
+});
+
+test("a run goes on to its end when the reader of its stream leaves", async () => {
+  const tools = { look_up: lookUp([]) };
+  const model = scripted([
+    [say("One moment. "), call("c1", "look_up", { word: "a" })],
+    [say("Here.")],
+  ]);
+  const answer = agent(shared.client, { name: "leaving", tools }, (durable) =>
+    streamText({ model: durable.model(model), tools: durable.tools, stopWhen, prompt: "?" }),
+  );
+  const reader = (await answer).toUIMessageStreamResponse().body?.getReader();
+  await reader?.read();
+  await reader?.cancel();
+  expect((await answer.ended).text).toBe("Here.");
+});
+
+test("a response in place of the result is a mistake of the program", async () => {
+  const answer = agent(shared.client, { name: "response" }, (durable) =>
+    streamText({
+      model: durable.model(scripted([])),
+      prompt: "?",
+      onError: () => undefined,
+    }).toUIMessageStreamResponse(),
+  );
+  await expect(answer).rejects.toThrow("return the result of streamText itself");
+});
+
+test("objects are generated and streamed by the SDK's older functions", async () => {
+  const schema = z.object({ count: z.number() });
+  const model = scripted([[say('{"count":3}')]]);
+  const generated = await agent(shared.client, { name: "objects" }, (durable) =>
+    generateObject({ model: durable.model(model), schema, prompt: "?" }),
+  );
+  expect(generated.object).toEqual({ count: 3 });
+  const answer = agent(shared.client, { name: "objects" }, (durable) =>
+    streamObject({ model: durable.model(model), schema, prompt: "?" }),
+  );
+  const streamed = await answer;
+  const parts = await all(streamed.partialObjectStream);
+  expect(parts.at(-1)).toEqual({ count: 3 });
+  expect((await answer.ended).status).toBe(RunStatus.COMPLETED);
+});
+
+test("models by their names, from the SDK's default provider", async () => {
+  const model = scripted([[say("by name")]]);
+  const place = globalThis as { AI_SDK_DEFAULT_PROVIDER?: unknown };
+  place.AI_SDK_DEFAULT_PROVIDER = { languageModel: () => model };
+  try {
+    const result = await agent(shared.client, { name: "named" }, (durable) =>
+      generateText({ model: durable.model("some/model"), prompt: "?" }),
+    );
+    expect(result.text).toBe("by name");
+  } finally {
+    delete place.AI_SDK_DEFAULT_PROVIDER;
+  }
+});
+
+test("needsApproval as a function stays the SDK's: the result asks, the next run answers", async () => {
+  const paid: number[] = [];
+  const refund = tool({
+    inputSchema: z.object({ amount: z.number() }),
+    needsApproval: ({ amount }) => amount > 100,
+    execute: ({ amount }) => {
+      paid.push(amount);
+      return { paid: amount };
+    },
+  });
+  const model = scripted([[call("c1", "refund", { amount: 150 })], [say("Done.")]]);
+  const run = (requestId: string, messages: ModelMessage[]) =>
+    agent(shared.client, { name: "asking", requestId, tools: { refund } }, (durable) =>
+      generateText({ model: durable.model(model), tools: durable.tools, stopWhen, messages }),
+    );
+  const asked: ModelMessage = { role: "user", content: "150 back" };
+  const first = await run("q1", [asked]);
+  const request = first.content.find(({ type }) => type === "tool-approval-request");
+  const { approvalId = "" } = (request ?? {}) as { approvalId?: string };
+  expect([approvalId.length > 0, paid]).toEqual([true, []]);
+  const answer: ModelMessage = {
+    role: "tool",
+    content: [{ type: "tool-approval-response", approvalId, approved: true }],
+  };
+  const messages = [asked, ...first.response.messages, answer];
+  for (const _ of [1, 2]) {
+    expect((await run("q2", messages)).text).toBe("Done.");
+  }
+  expect(paid).toEqual([150]);
 });
 
 test("a model of an unknown interface is refused at once", async () => {

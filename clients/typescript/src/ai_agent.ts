@@ -248,6 +248,7 @@ class AgentRun<V, T extends ToolSet> {
       },
     };
     const value = await within(root, async () => this.#program(durable));
+    checkValue(value);
     this.#last = { value };
     if (isStream(value)) {
       this.#resolve(value);
@@ -343,16 +344,22 @@ function durableModel(
 interface StreamResult {
   readonly finishReason: PromiseLike<unknown>;
   readonly text?: PromiseLike<string>;
-  consumeStream(): PromiseLike<unknown>;
 }
 
+/** Whether a value is a result whose stream is still on its way. */
 function isStream(value: unknown): value is StreamResult {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    typeof (value as { consumeStream?: unknown }).consumeStream === "function" &&
-    "finishReason" in value
-  );
+  const { finishReason } = Object(value ?? null) as { readonly finishReason?: unknown };
+  return typeof (Object(finishReason ?? null) as { then?: unknown }).then === "function";
+}
+
+/** Throws a RangeError for a stream that was made of a result: its end is not known here. */
+function checkValue(value: unknown): void {
+  const kind = Object.prototype.toString.call(value);
+  if (kind === "[object Response]" || kind === "[object ReadableStream]") {
+    throw new RangeError(
+      "agent: return the result of streamText itself, and make the response of it outside",
+    );
+  }
 }
 
 /** Returns the output of the turn: the text of a result, or the value if it is JSON. */

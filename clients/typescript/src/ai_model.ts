@@ -293,7 +293,9 @@ class Call {
       limit?.cancel();
     }
     this.#journal.signal.throwIfAborted();
-    return failed(broken, abortSignal?.aborted ?? false, limit?.signal.aborted ?? false);
+    const late = limit?.signal.aborted ?? false;
+    const came = failed(broken, abortSignal?.aborted ?? false, late);
+    return { ...came, outcome: discreet(came.outcome, keysIn(this.#options.headers)) };
   }
 
   #answerOf(kept: Kept, message: Json): ModelOutcome {
@@ -544,7 +546,13 @@ function failed({ began, cancelled, cause }: Broken, aborted: boolean, late: boo
       : failureOf(cause);
   // What the reader has received cannot be taken back.
   const outcome = { failure: { ...failure, ...(began ? { nonRetryable: true } : {}) } };
-  return { outcome: discreet(outcome, []), usage, error: cause };
+  return { outcome, usage, error: cause };
+}
+
+/** Returns what can be a key in the headers of a program, which an endpoint may repeat. */
+function keysIn(headers: unknown): string[] {
+  const values = Object.values(Object(headers ?? null) as { [name: string]: unknown });
+  return values.flatMap((value) => (typeof value === "string" ? value.split(" ") : []));
 }
 
 /** Code of a call that the program aborted. */

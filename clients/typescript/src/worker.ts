@@ -16,6 +16,9 @@ import type { AnyPack, ArgumentsOf, LooseName, NameOf, PackTypes, TurnOf } from 
 import { Work } from "./work_handler.js";
 import { type WorkerOptions, type WorkerSettings, workerSettings } from "./worker_options.js";
 
+/** The signals that stop a worker. Windows alone has SIGBREAK; elsewhere it never comes. */
+const ENDINGS = ["SIGTERM", "SIGINT", "SIGBREAK"] as const;
+
 /**
  * Executes turns of prompts and agents, and steps of tools, for a sidecar. `PawlClient.worker`
  * creates it. It sends heartbeats while handlers run.
@@ -120,14 +123,21 @@ export class Worker<P extends PackTypes = AnyPack> {
     return this;
   }
 
-  /** Serves until SIGTERM or SIGINT, then drains. Errors are those of `serve`. */
+  /**
+   * Serves until SIGTERM or SIGINT, then drains. On Windows: until Ctrl+C or Ctrl+Break. Errors are
+   * those of `serve`.
+   */
   async run(): Promise<void> {
     const stop = () => void this.stop();
-    process.once("SIGTERM", stop).once("SIGINT", stop);
+    for (const signal of ENDINGS) {
+      process.once(signal, stop);
+    }
     try {
       await this.serve();
     } finally {
-      process.off("SIGTERM", stop).off("SIGINT", stop);
+      for (const signal of ENDINGS) {
+        process.off(signal, stop);
+      }
     }
   }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import platform
@@ -21,6 +22,9 @@ from pawl_client._work_executor import WorkExecutor, cancel_and_wait
 from pawl_client._worker_connection import WorkerConfig
 
 log = logging.getLogger("pawl_client.worker")
+
+_ENDINGS = ("SIGTERM", "SIGINT", "SIGBREAK")
+"""Names of the signals that stop a worker. Windows alone has SIGBREAK."""
 
 
 class Worker:
@@ -178,25 +182,27 @@ class Worker:
 
     def run(self) -> None:
         """Serves until SIGTERM or SIGINT, then drains: it takes no more work and lets handlers
-        finish.
+        finish. On Windows: until Ctrl+C or Ctrl+Break.
 
         Outside the main thread it receives no signals; call `stop`. Errors are those of `serve`.
         """
 
         async def main() -> None:
-            if threading.current_thread() is threading.main_thread():
-                self._handle_signals()
-            await self.serve()
+            with contextlib.ExitStack() as after:
+                if threading.current_thread() is threading.main_thread():
+                    self._handle_signals(after)
+                await self.serve()
 
         asyncio.run(main())
 
-    def _handle_signals(self) -> None:
+    def _handle_signals(self, after: contextlib.ExitStack) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (getattr(signal, name) for name in _ENDINGS if hasattr(signal, name)):
             try:
                 loop.add_signal_handler(number, self.stop)
             except NotImplementedError:  # Event loops of Windows have no signal handlers.
-                signal.signal(number, lambda *_: self.stop())
+                before = signal.signal(number, lambda *_: self.stop())
+                after.callback(signal.signal, number, before or signal.SIG_DFL)
 
     def stop(self) -> None:
         """Begins to drain; `serve` returns when that is done. Safe to call from any thread."""

@@ -8,11 +8,10 @@ with Sidecar(packs=["my.pack.json"], allow_tools=["*"]) as sidecar:
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -111,22 +110,22 @@ class Sidecar:
 
     def kill(self) -> None:
         """Kills the process at once (SIGKILL)."""
-        self._end(signal.SIGKILL)
+        self._end(subprocess.Popen.kill)
 
     def stop(self) -> int:
         """Stops the process after its calls have finished (SIGTERM) and returns its exit code."""
-        return self._end(signal.SIGTERM)
+        return self._end(subprocess.Popen.terminate)
 
     def restart(self) -> None:
         """Kills the process and starts it again on the same data and port."""
         self.kill()
         self.start()
 
-    def _end(self, number: signal.Signals) -> int:
+    def _end(self, how: Callable[[subprocess.Popen[str]], None]) -> int:
         process, self._process = self._process, None
         if process is None:
             return 0
-        process.send_signal(number)
+        how(process)
         code = process.wait(timeout=_STARTUP_SECONDS)
         if process.stdout is not None:
             process.stdout.close()

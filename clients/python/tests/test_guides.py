@@ -61,8 +61,9 @@ def test_the_programs_of_a_page_print_what_the_page_shows(page: Path, tmp_path: 
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     packs = sorted(tmp_path.glob("*.pack.yaml"))
-    with Sidecar(packs=packs, allow_tools=["*"]) as sidecar:
-        env = os.environ | {"PAWL_ADDR": sidecar.address}
+    flags = ["--push-allow=127.0.0.1"]
+    with Sidecar(packs=packs, allow_tools=["*"], flags=flags, http=True) as sidecar:
+        env = os.environ | {"PAWL_ADDR": sidecar.address, "PAWL_URL": f"http://{sidecar.http}"}
         for name, output in found:
             command = [sys.executable, name]
             done = subprocess.run(

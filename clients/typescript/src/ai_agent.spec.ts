@@ -620,7 +620,10 @@ test("each message is recorded once, and a request is the same when it is repeat
   const requests = records.flatMap(({ body }) => {
     return body.case === "stepRequested" && body.value.model ? [body.value.model] : [];
   });
-  expect(requests.map(({ messages }) => messages.length)).toEqual([1, 1, 1, 1, 1]);
+  const kindsOf = requests.map(({ messages }) =>
+    messages.map(({ content }) => content.case).join(),
+  );
+  expect(kindsOf).toEqual(["message", "result", "result", "result", "result"]);
   expect(records.filter(({ body }) => body.case === "modelUpdated")).toEqual([]);
   const { messages, system } = await own.modelStep(info?.lastStep ?? 0);
   expect(messages.map(({ role }) => role)).toEqual([
@@ -799,6 +802,58 @@ test("needsApproval as a function stays the SDK's: the result asks, the next run
     expect((await run("q2", messages)).text).toBe("Done.");
   }
   expect(paid).toEqual([150]);
+});
+
+test("a message of a person reaches the model with its next call, and stays in the conversation", async () => {
+  let runId = "";
+  const look_up = tool({
+    inputSchema: z.object({ word: z.string() }),
+    execute: async ({ word }) => {
+      if (word === "a") {
+        await shared.client.attach(runId).steer("Only in English, please.");
+      }
+      return word;
+    },
+  });
+  const model = scripted([
+    [call("c1", "look_up", { word: "a" })],
+    [call("c2", "look_up", { word: "b" })],
+    [say("Here.")],
+  ]);
+  await agent(shared.client, { name: "steered", tools: { look_up } }, (durable) => {
+    runId = durable.runId;
+    return generateText({
+      model: durable.model(model),
+      tools: durable.tools,
+      stopWhen,
+      prompt: "?",
+    });
+  });
+  const roles = model.doGenerateCalls.map(({ prompt }) => prompt.map(({ role }) => role).join(" "));
+  expect(roles).toEqual([
+    "user",
+    "user assistant tool user",
+    "user assistant tool user assistant tool",
+  ]);
+  expect(JSON.stringify(model.doGenerateCalls[2]?.prompt[3])).toContain("Only in English");
+});
+
+test("prompts that no record can have as they are: many parts, files, halves of characters", async () => {
+  const model = scripted([[say("Here.")]]);
+  const parts = Array.from({ length: 100 }, (_, at) => ({ type: "text" as const, text: `${at} ` }));
+  const file = { type: "file" as const, mediaType: "image/png", data: new Uint8Array(100_000) };
+  const messages: ModelMessage[] = [
+    { role: "user", content: [...parts, file] },
+    { role: "user", content: "half \ud83d of it" },
+  ];
+  const answer = agent(shared.client, { name: "prompts" }, (durable) =>
+    generateText({ model: durable.model(model), system: "\ud83d", messages }),
+  );
+  expect((await answer).text).toBe("Here.");
+  const { run } = await answer.ended;
+  const view = await shared.client.attach(run.runId).modelStep(1);
+  expect(view.messages[0]?.parts).toHaveLength(64);
+  expect(JSON.stringify(view.messages[0]?.parts.at(-1)?.content)).toContain("sha256");
 });
 
 test("a model of an unknown interface is refused at once", async () => {

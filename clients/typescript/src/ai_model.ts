@@ -106,6 +106,11 @@ export class ModelCalls {
     return taken;
   }
 
+  /** A tool call of the program was answered. */
+  result(toolCallId: string, step: number, value: unknown): void {
+    this.#requests.result(toolCallId, step, value);
+  }
+
   /** Makes a call that returns a whole answer. */
   async generate(model: AnyModel, options: CallOptions, scope: Scope): Promise<object> {
     const call = new Call(this, this.#journal, model, options, scope, this.#requests);
@@ -412,7 +417,7 @@ interface Broken {
 }
 
 /** Parts that say nothing of the answer itself. */
-const PRELUDE = ["stream-start", "response-metadata", "raw", "ping"];
+const PRELUDE = ["stream-start", "response-metadata", "ping"];
 
 /** The stream of an answer that its reader receives while it is made. */
 class Passing {
@@ -464,6 +469,9 @@ class Passing {
         }
         if (value.type === "error") {
           throw value.error;
+        }
+        if (value.type === "raw") {
+          continue; // It repeats what the other parts say, and would be recorded.
         }
         const part = asRecorded(
           value.type === "response-metadata" ? { ...about, ...value } : value,

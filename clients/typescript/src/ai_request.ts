@@ -5,7 +5,8 @@ import { isDate, recordable, recordableText } from "./ai_record.js";
 import type { ModelMessage, ModelRequest } from "./model_step.js";
 import type { Json } from "./plain_message.js";
 import type { Usage } from "./reply.js";
-import { json, type MessageLike } from "./values.js";
+import { replaceLoneSurrogates } from "./unicode.js";
+import { type JsonText, json, type MessageLike } from "./values.js";
 
 /** The used part of the options of a model call, in the interfaces v3 and v4. */
 export interface CallOptions {
@@ -58,6 +59,8 @@ export interface Recorded {
 /** The requests of a program, so that a later one refers to the messages of an earlier one. */
 export class Requests {
   readonly #known: Known[] = [];
+  /** The last recorded result of each id of a tool call. */
+  readonly #results = new Map<string, { readonly step: number; readonly text: string }>();
 
   /** Returns the request of a call in the form of the record, and the most that it may consume. */
   of(model: string, options: CallOptions): Recorded {
@@ -67,7 +70,9 @@ export class Requests {
     const known = this.#before(made, messages);
     const fresh = known ? made.slice(known.messages.length + 1) : made;
     const system = options.prompt
-      .flatMap(({ role, content }) => (role === "system" ? [String(content)] : []))
+      .flatMap(({ role, content }) =>
+        role === "system" ? [replaceLoneSurrogates(String(content))] : [],
+      )
       .join("\n\n");
     const tools = (options.tools ?? []).map(toolOf);
     const parameters = recordable(
@@ -81,7 +86,7 @@ export class Requests {
         system,
         tools,
         parameters,
-        messages: fresh.slice(-MAX_MESSAGES).map((message): ModelMessage => ({ message })),
+        messages: fresh.slice(-MAX_MESSAGES).map((message) => this.#reference(message)),
       },
       bound: {
         inputTokens: Math.ceil(bytes / BYTES_PER_TOKEN),
@@ -94,6 +99,22 @@ export class Requests {
   /** A request was answered. */
   answered(step: number, { messages }: Recorded): void {
     this.#known.push({ step, messages });
+  }
+
+  /** A tool call was answered; requests then refer to its result. */
+  result(toolCallId: string, step: number, value: unknown): void {
+    this.#results.set(toolCallId, { step, text: recordableText(value) });
+  }
+
+  /** Returns a reference to a recorded result; any other message as it is. */
+  #reference(message: MessageLike): ModelMessage {
+    const { role, toolCallId = "", content } = message;
+    const known = role === "tool" ? this.#results.get(toolCallId) : undefined;
+    const [part] = Array.isArray(content) ? content : [];
+    const said = (part as JsonText | undefined)?.value;
+    return known && known.text === recordableText(said)
+      ? { result: { step: known.step, callId: toolCallId } }
+      : { message };
   }
 
   /** Returns the last request whose messages, and then its answer, begin the messages. */
@@ -111,7 +132,7 @@ export class Requests {
 /** Returns a message in the form of the record; each result of a tool is a message of its own. */
 function messagesOf({ role, content }: Message): MessageLike[] {
   if (typeof content === "string") {
-    return [{ role, content }];
+    return [{ role, content: replaceLoneSurrogates(content) }];
   }
   if (role === "tool") {
     return content.flatMap(({ type, toolCallId = "", output }) => {
@@ -121,7 +142,11 @@ function messagesOf({ role, content }: Message): MessageLike[] {
     });
   }
   const calls = content.filter(({ type }) => type === "tool-call");
-  const parts = content.filter(({ type }) => type !== "tool-call").map(partOf);
+  const said = content.filter(({ type }) => type !== "tool-call");
+  const parts = said.slice(0, MAX_PARTS).map(partOf);
+  if (said.length > MAX_PARTS) {
+    parts.push(json(digested(said.slice(MAX_PARTS))));
+  }
   const toolCalls = calls.map(({ toolCallId = "", toolName = "", input }) => {
     return { id: toolCallId, name: toolName, arguments: recordableText(input) };
   });
@@ -133,8 +158,11 @@ function resultOf(output: unknown): Json {
   return digested(type === "json" || type === "text" ? value : output);
 }
 
-function partOf(part: Part) {
-  return part.type === "text" ? (part.text ?? "") : json(digested(part));
+/** Most parts of a message in its record, besides one that has all others. */
+const MAX_PARTS = 63;
+
+function partOf(part: Part): string | JsonText {
+  return part.type === "text" ? replaceLoneSurrogates(part.text ?? "") : json(digested(part));
 }
 
 /** Returns a value as JSON, with a digest in place of bytes: the record says what was sent. */

@@ -203,7 +203,9 @@ export class ToolCalls {
     if (refused || !outcome.step) {
       throw refused ?? new PawlError("server", `the answer has no outcome for a call of ${name}`);
     }
-    return resultIn(outcome.step, name);
+    const result = resultIn(outcome.step, name);
+    this.#models.result(options.toolCallId, outcome.step.step, result);
+    return result;
   }
 
   /** Requests a call, together with those that the program makes at the same time. */

@@ -78,11 +78,14 @@ const MOMENTS = [
 /** The stream of the first answer is not recorded before it has ended. */
 const IN_STREAM = { at: "seen", why: "in the stream", again: ["model/1", "look_up", "stock"] };
 
+/** The sidecar alone is killed at fewer moments: its own tests kill it at each of its writes. */
+const ALONE = ["model/1", "charge", "seen"];
+
 const CASES = ["generate", "stream"].flatMap((how) =>
   ["app", "sidecar", "both"].flatMap((who) =>
-    [...MOMENTS, ...(how === "stream" ? [IN_STREAM] : [])].map((moment) => {
-      return { how, who, ...moment };
-    }),
+    [...MOMENTS, ...(how === "stream" ? [IN_STREAM] : [])]
+      .filter(({ at }) => who !== "sidecar" || ALONE.includes(at))
+      .map((moment) => ({ how, who, ...moment })),
   ),
 );
 

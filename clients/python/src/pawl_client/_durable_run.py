@@ -18,7 +18,12 @@ from pawl_client._async_client import AsyncClient
 from pawl_client._async_serve import served_run
 from pawl_client._async_turn import AsyncTurn
 from pawl_client._client import Client
-from pawl_client._durable_errors import ModelCallError, RunChangedError, ended_error
+from pawl_client._durable_errors import (
+    DurableRunError,
+    ModelCallError,
+    RunChangedError,
+    ended_error,
+)
 from pawl_client._enums import Disposition, RunStatus, StepStatus
 from pawl_client._errors import (
     CallCancelledError,
@@ -30,11 +35,12 @@ from pawl_client._errors import (
 from pawl_client._model_calls import RequestedModel
 from pawl_client._models import ModelAnswer, ModelFailure, ModelRequest
 from pawl_client._outcomes import Reply
-from pawl_client._records import Record, StepRequested, StepResolved
-from pawl_client._runs import RunFilter, Step, StepOutcome
+from pawl_client._records import Record, StepRequested, StepResolved, TurnFailed
+from pawl_client._runs import RunFilter, RunInfo, Step, StepOutcome
 from pawl_client._tool_call import ToolCall, current_call, within
 from pawl_client._turn_requests import StepCall
 from pawl_client._values import Fault, Json, Usage
+from pawl_client._worker_turn import WorkerTurn
 
 T = TypeVar("T")
 AnyClient: TypeAlias = "AsyncClient | Client"
@@ -48,11 +54,7 @@ _ENDED = (
 )
 _MAX_PENDING = 8
 """Tool calls that a run has pending at once: the default of `x_pawl.max_pending_steps`."""
-_END_SECONDS = 1.0
-"""Time for the end of a run to arrive after the error of a request that it cut off."""
 _KINDS = ("STEP_REQUESTED", "STEP_RESOLVED")
-_KEEPS_RUN = ("TOOL_NOT_ALLOWED", "TOOL_NOT_LISTED", "TOOL_BLOCKED")
-"""Refusals of calls that do not end the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +147,9 @@ class DurableRun:
     async def _check(self) -> str:
         info = await self._call(self._run.info)
         if info.status is RunStatus.COMPLETED:
-            self._recorded = await self._read_records()
+            self._recorded = _Recorded.of(await self._records(_KINDS))
         elif info.status in _ENDED:
-            raise ended_error(self.id, info.status, info.reason)
+            raise await self._ended(info)
         return str(info.pack.digest)
 
     async def find(self, label: str, value: str) -> str | None:
@@ -168,7 +170,7 @@ class DurableRun:
     async def first_input(self) -> str:
         """Returns the text of the first message of the run; empty if it has none."""
         messages = await self._call(self._run.messages)
-        return str(messages[0].message.text) if messages else ""
+        return str(messages[0].text) if messages else ""
 
     async def serve(self) -> None:
         """Executes the run's turn here, unless the run is completed."""
@@ -184,13 +186,10 @@ class DurableRun:
         if self._driving.done():
             self._raise_end()
 
-    async def _read_records(self) -> _Recorded:
-        def read() -> list[Any]:
-            return list(self._run.records(kinds=_KINDS))
-
+    async def _records(self, kinds: Sequence[str]) -> list[Record]:
         if isinstance(self._client, AsyncClient):
-            return _Recorded.of([record async for record in self._run.records(kinds=_KINDS)])
-        return _Recorded.of(await asyncio.to_thread(read))
+            return [record async for record in self._run.records(kinds=kinds)]
+        return await asyncio.to_thread(lambda: list(self._run.records(kinds=kinds)))
 
     async def _call(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if isinstance(self._client, AsyncClient):
@@ -256,6 +255,27 @@ class DurableRun:
         result = self._driving.result()
         raise ended_error(self.id, result.status, result.reason, result.errors)
 
+    async def _raise_if_ended(self) -> None:
+        """Raises DurableRunError if the run has ended, and stops executing its turn."""
+        info = await self._call(self._run.info)
+        if info.status not in _ENDED:
+            return
+
+        async def stop() -> None:
+            if isinstance(self._turn, WorkerTurn):
+                self._turn._leased.revoke()
+
+        await self._there(stop())
+        raise await self._ended(info)
+
+    async def _ended(self, info: RunInfo) -> DurableRunError:
+        """Returns the error of a run that has ended, with the failure that its turn reported."""
+        failures = [record.body for record in await self._records(["TURN_FAILED"])]
+        last = failures[-1] if failures else None
+        error = last.error if isinstance(last, TurnFailed) else None
+        text = f"{error.code}: {error.message}" if error else ""
+        return ended_error(self.id, info.status, info.reason, text=text)
+
     # The loop of the client
 
     async def _there(self, work: Coroutine[Any, Any, T]) -> T:
@@ -316,9 +336,7 @@ class DurableRun:
                 return request.result()
             except PawlError:
                 # The end of the run says more than the error of a request that it cut off.
-                await asyncio.wait({driving}, timeout=_END_SECONDS)
-                if driving.done():
-                    self._raise_end()
+                await self._raise_if_ended()
                 raise
         finally:
             request.cancel()
@@ -339,7 +357,7 @@ class DurableRun:
                 lambda turn: turn.request_model(number, asked.request, bound=asked.bound)
             )
             self._include(asked, opened)
-            step = self._pending_step(opened)
+            step = await self._pending_step(opened)
             if step.model is not None and step.model.answer is not None:
                 return Answered(
                     step=step.step, key=opened.key, answer=step.model.answer, replayed=True
@@ -354,11 +372,12 @@ class DurableRun:
                 self._included.add(message.seq)
                 asked.include(message.text)
 
-    def _pending_step(self, opened: RequestedModel) -> Step:
+    async def _pending_step(self, opened: RequestedModel) -> Step:
         if opened.step is None:
+            await self._raise_if_ended()
             denial = opened.denial
             code, text = (denial.code, denial.message) if denial else ("DENIED", "")
-            raise ended_error(self.id, opened.status, code, text=text)
+            raise StepRefusedError(f"the model call was refused: {code}: {text}", reason=code)
         step = opened.step
         if step.status not in (StepStatus.PENDING, StepStatus.OK):
             raise ModelCallError(step.error or Fault(code="MODEL_ERROR", message="no answer"))
@@ -414,11 +433,7 @@ class DurableRun:
             return Outcome(step=step.step, ok=ok, result=step.result, error=step.error)
         denial = outcome.denial
         code, text = (denial.code, denial.message) if denial else ("DENIED", "")
-        driving = self._driving
-        if driving is not None and code not in _KEEPS_RUN:
-            await asyncio.wait({driving}, timeout=_END_SECONDS)
-            if driving.done():
-                self._raise_end()
+        await self._raise_if_ended()
         raise StepRefusedError(f"tool {call.tool}: {code}: {text}", reason=code)
 
     async def _register(self, key: str, slot: _Slot) -> None:

@@ -18,6 +18,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 import pawl_client
 import pawl_client.models
+import pawl_client.pydantic_ai
 import pawl_client.testing
 from pawl_client import _convert, _enums
 from pawl_client._convert import from_proto, record_from_proto
@@ -28,7 +29,10 @@ PROJECT = Path(__file__).resolve().parents[1]
 MODULES = (record_pb2, run_pb2, pack_pb2, control_pb2)
 
 
-@pytest.mark.parametrize("module", [pawl_client, pawl_client.models, pawl_client.testing])
+@pytest.mark.parametrize(
+    "module",
+    [pawl_client, pawl_client.models, pawl_client.pydantic_ai, pawl_client.testing],
+)
 def test_all(module: object) -> None:
     names: list[str] = module.__all__  # type: ignore[attr-defined]
     assert sorted(set(names)) == sorted(names)

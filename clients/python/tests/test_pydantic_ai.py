@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -17,11 +17,12 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
 from pawl_client import (
+    AsyncClient,
     Client,
     Run,
     RunFilter,
@@ -29,9 +30,7 @@ from pawl_client import (
     StepRequested,
     current_call,
 )
-from pawl_client.pydantic_ai import (
-    PawlDurability,
-)
+from pawl_client.pydantic_ai import DurableRunError, PawlDurability
 from pawl_client.testing import Sidecar
 
 Answer = list[Any]
@@ -208,3 +207,110 @@ def test_a_tool_asks_for_a_retry(client: Client) -> None:
             result = ask(agent, "Look.")
         assert "Try 2." in str(result.all_messages())
     assert (result.output, made, model.asked) == ("Found.", [1, 2], 3)
+
+
+def streaming(client: AsyncClient) -> tuple[Agent[None, str], PawlDurability[None], list[int]]:
+    """An agent whose model streams, and how often it was asked."""
+    asked: list[int] = []
+
+    async def model(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+        asked.append(len(messages))
+        if len(messages) == 1:
+            yield {0: DeltaToolCall(name="look", json_args='{"city": "Oslo"}', tool_call_id="a")}
+        else:
+            for words in ("It ", "is ", "21."):
+                yield words
+
+    durability: PawlDurability[None] = PawlDurability(client)
+    agent = Agent(FunctionModel(stream_function=model), name="streaming", capabilities=[durability])
+
+    @agent.tool_plain
+    def look(city: str) -> int:
+        """Looks."""
+        return 21
+
+    return agent, durability, asked
+
+
+async def test_streams(sidecar: Sidecar) -> None:
+    async with sidecar.async_client() as client:
+        agent, durability, asked = streaming(client)
+        for _ in range(2):
+            with durability.run(request_id="text"):
+                async with agent.run_stream("Weather?") as result:
+                    words = [piece async for piece in result.stream_text(delta=True)]
+            assert "".join(words) == "It is 21."
+            assert asked == [1, 3]
+        kinds = []
+        for _ in range(2):
+            with durability.run(request_id="events"):
+                async with agent.run_stream_events("Weather?") as events:
+                    kinds.append([type(event).__name__ async for event in events])
+        assert kinds[0] == kinds[1]
+        assert asked == [1, 3, 1, 3]
+
+
+async def test_a_stream_that_is_left_is_continued(sidecar: Sidecar) -> None:
+    async with sidecar.async_client() as client:
+        agent, durability, asked = streaming(client)
+        with durability.run(request_id="left"):
+            async with agent.run_stream("Weather?") as result:
+                async for _ in result.stream_text(delta=True):
+                    break
+        with durability.run(request_id="left"):
+            async with agent.run_stream("Weather?") as result:
+                assert await result.get_output() == "It is 21."
+        assert asked == [1, 3]
+
+
+async def test_a_run_that_is_cancelled_is_continued(sidecar: Sidecar) -> None:
+    async with sidecar.async_client() as client:
+        durability: PawlDurability[None] = PawlDurability(client)
+        model = Model([call("add", a=1, b=2)], [text("Done.")])
+        agent = Agent(FunctionModel(model), name="cancelled", capabilities=[durability])
+        reached, release = asyncio.Event(), asyncio.Event()
+        made = []
+
+        @agent.tool_plain
+        async def add(a: int, b: int) -> int:
+            """Adds."""
+            made.append(a)
+            return a + b
+
+        @agent.instructions
+        async def instructions(ctx: RunContext[None]) -> str:
+            if made and not release.is_set():
+                reached.set()
+                await release.wait()
+            return "Be brief."
+
+        with durability.run(request_id="cancelled"):
+            task = asyncio.create_task(agent.run("Add."))
+            await reached.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            release.set()
+        with durability.run(request_id="cancelled"):
+            assert (await agent.run("Add.")).output == "Done."
+    assert (model.asked, made) == (2, [1])
+
+
+async def test_an_operator_cancels_the_run(sidecar: Sidecar) -> None:
+    async with sidecar.async_client() as client:
+        durability: PawlDurability[None] = PawlDurability(client)
+        agent = Agent(
+            FunctionModel(Model([call("stop")], [text("Never.")])),
+            name="stopped",
+            capabilities=[durability],
+        )
+
+        @agent.tool_plain
+        async def stop() -> str:
+            """Is cancelled meanwhile."""
+            await client.attach(current_call().run_id).cancel("enough")
+            return ""
+
+        with durability.run(request_id="stopped"), pytest.raises(DurableRunError) as caught:
+            await agent.run("Stop.")
+        assert caught.value.status == "CANCELLED"

@@ -14,6 +14,7 @@ from weakref import ReferenceType, ref
 
 from pydantic import ValidationError
 from pydantic_ai import FunctionToolset
+from pydantic_ai.agent import EventStreamHandler
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
     BaseDurabilityCapability,
@@ -136,7 +137,8 @@ class PawlDurability(BaseDurabilityCapability[AgentDepsT]):
     recorded step under the sidecar's approvals, limits and leases. Outside of it the agent is as
     without the capability. `client` is a `Client` or an `AsyncClient`. `bounds` are limits and
     approvals; see `bounds`. `name` names the pack (default: the agent's name). `models` are further
-    models by id, as in the library.
+    models by id, and `event_stream_handler` gets the events of models as they arrive, both as in
+    the library.
 
         durability = PawlDurability(client, bounds=bounds(max_tool_calls=10))
         agent = Agent("openai:gpt-5-mini", name="orders", capabilities=[durability])
@@ -163,8 +165,11 @@ class PawlDurability(BaseDurabilityCapability[AgentDepsT]):
         bounds: Bounds | None = None,
         name: str = "",
         models: Mapping[str, Model] | None = None,
+        event_stream_handler: EventStreamHandler[AgentDepsT] | None = None,
     ) -> None:
-        super().__init__(models=models, name=name or None)
+        super().__init__(
+            models=models, name=name or None, event_stream_handler=event_stream_handler
+        )
         self.client = client
         """The client that runs are executed with."""
         self.bounds = bounds or Bounds()

@@ -28,9 +28,10 @@ from pawl_client import (
     RunFilter,
     StepKind,
     StepRequested,
+    StepResolved,
     current_call,
 )
-from pawl_client.pydantic_ai import DurableRunError, PawlDurability
+from pawl_client.pydantic_ai import DurableRunError, PawlDurability, bounds
 from pawl_client.testing import Sidecar
 
 Answer = list[Any]
@@ -314,3 +315,38 @@ async def test_an_operator_cancels_the_run(sidecar: Sidecar) -> None:
         with durability.run(request_id="stopped"), pytest.raises(DurableRunError) as caught:
             await agent.run("Stop.")
         assert caught.value.status == "CANCELLED"
+
+
+async def test_a_tool_that_is_cancelled_may_have_had_its_effect(sidecar: Sidecar) -> None:
+    async with sidecar.async_client() as client:
+        limits = bounds(repeat=["wait"])
+        durability: PawlDurability[None] = PawlDurability(client, bounds=limits)
+        model = Model([call("wait")], [text("Done.")])
+        agent = Agent(FunctionModel(model), name="unknown", capabilities=[durability])
+        begun, keys = asyncio.Event(), []
+
+        @agent.tool_plain
+        async def wait() -> str:
+            """Waits, the first time for ever."""
+            keys.append(current_call().idempotency_key)
+            begun.set()
+            if len(keys) == 1:
+                await asyncio.Event().wait()
+            return "waited"
+
+        with durability.run(request_id="unknown"):
+            task = asyncio.create_task(agent.run("Wait."))
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await agent.run("Something else.")).output == "Done."
+        with durability.run(request_id="unknown"):
+            assert (await agent.run("Wait.")).output == "Done."
+        run = client.attach(keys[0].partition("/")[0])
+        found = [record.body async for record in run.records(kinds=["STEP_RESOLVED"])]
+        unknown = [body.unknown for body in found if isinstance(body, StepResolved)]
+    assert keys[0] == keys[2]
+    assert keys[0] != keys[1]
+    assert unknown == [False, True, False, False]
+    assert model.asked == 4

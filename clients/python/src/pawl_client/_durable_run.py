@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -27,6 +27,7 @@ from pawl_client._durable_errors import (
 from pawl_client._enums import Disposition, RunStatus, StepStatus
 from pawl_client._errors import (
     CallCancelledError,
+    FailStepError,
     FailTurnError,
     PawlError,
     StepRefusedError,
@@ -454,14 +455,18 @@ class DurableRun:
                 following.cancel()
                 break
             payload, call, done = following.result()
-            try:
-                result = await _within(call, body, payload)
-            except BaseException as error:
-                done.set_exception(error)
-                if not isinstance(error, Exception):
+            # The sidecar revokes the step of a run that ends; then nothing waits for the result.
+            with contextlib.suppress(InvalidStateError):
+                try:
+                    result = await _within(call, body, payload)
+                except Exception as error:
+                    done.set_exception(error)
+                except BaseException:
+                    words = "the program was stopped in the call"
+                    done.set_exception(FailStepError("CALL_STOPPED", words, unknown=True))
                     raise
-            else:
-                done.set_result(result)
+                else:
+                    done.set_result(result)
         return await request
 
 

@@ -6,6 +6,10 @@ import type { AddressInfo } from "node:net";
 
 export interface ScriptedAnswer {
   text?: string;
+  /** The rest of the text, which is sent when it is known. */
+  rest?: Promise<string>;
+  /** Of an error; default: 200. */
+  status?: number;
   calls?: readonly { id: string; name: string; arguments: string }[];
 }
 
@@ -19,13 +23,17 @@ export class Endpoint {
   static async start(respond: (n: number) => ScriptedAnswer): Promise<Endpoint> {
     let n = 0;
     const server = createServer((request, response) => {
-      request.resume().on("end", () => {
-        response.writeHead(200, { "Content-Type": "text/event-stream" });
-        for (const event of eventsOf(respond(n), n)) {
-          response.write(`data: ${JSON.stringify(event)}\n\n`);
+      request.resume().on("end", async () => {
+        const answer = respond(n);
+        const [first, ...others] = eventsOf(answer, n++);
+        const send = (event?: object) => response.write(`data: ${JSON.stringify(event)}\n\n`);
+        response.writeHead(answer.status ?? 200, { "Content-Type": "text/event-stream" });
+        send(first);
+        if (answer.rest) {
+          send({ choices: [{ index: 0, delta: { content: await answer.rest } }] });
         }
+        others.forEach(send);
         response.end("data: [DONE]\n\n");
-        n++;
       });
     });
     server.listen(0, "127.0.0.1");

@@ -20,7 +20,7 @@ const KEEP = process.env.PAWL_PICTURES;
 
 let browser: Browser;
 let sidecar: Sidecar;
-const runs = { done: "", waiting: "", queued: "", spoken: "", spending: "", held: "" };
+const runs = { done: "", waiting: "", queued: "", spoken: "", spending: "", held: "", chat: "" };
 
 beforeAll(async () => {
   sidecar = await Sidecar.start({
@@ -47,8 +47,23 @@ beforeAll(async () => {
   const refund = await Driver.start(sidecar, { pack: "refunds", labels: { customer: "c-208" } });
   await refund.ask("refund", { order: "o-1738", amount: 249.9, why: "It arrived broken." });
   runs.held = refund.id;
+  runs.chat = await asked(sidecar);
   browser = await launch();
 });
+
+/** A conversation with a call that a person has to approve. */
+async function asked(at: Sidecar): Promise<string> {
+  const run = await Driver.start(at, {
+    pack: "refunds",
+    input: [{ text: "My order o-1738 arrived broken. I would like the money back." }],
+  });
+  const [step] = await run.askModel(1, { model: "gpt", messages: [] }, { outputTokens: "50" });
+  const text = "I am sorry about that. I ask for a refund of 249.90 now.";
+  const answer = { parts: [{ text }], finishReason: "tool_calls" };
+  await run.answerModel(step, 1, { answer }, { inputTokens: "412", outputTokens: "38" });
+  await run.ask("refund", { order: "o-1738", amount: 249.9, why: "It arrived broken." });
+  return run.id;
+}
 
 afterAll(async () => {
   await browser?.close();
@@ -180,6 +195,22 @@ const VIEWS: View[] = [
       const text = page.getByRole("dialog").getByLabel("Message for the model");
       await text.fill("The customer is in Austria: leave out what holds in Germany alone.");
     },
+  },
+  {
+    name: "chat",
+    path: () => `/ui/chat/${runs.chat}`,
+    ready: (page) => page.getByRole("button", { name: "Approve" }).waitFor(),
+    part: (page) => page.locator("main"),
+  },
+  {
+    name: "chat-new",
+    path: () => "/ui/chat?pack=ops-remediation",
+    ready: (page) => page.getByLabel(/^alert_description/).waitFor(),
+  },
+  {
+    name: "chat-end",
+    path: () => `/ui/chat/${runs.done}`,
+    ready: (page) => page.getByText(/^Artifacts \(/).waitFor(),
   },
   {
     name: "start",

@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const BINARY = process.env.PAWL_SIDECAR ?? join(ROOT, "bin/pawl");
+export const BINARY = process.env.PAWL_SIDECAR ?? join(ROOT, "bin/pawl");
 
 export const example = (name: string): string => join(ROOT, "testdata/packs", name);
 

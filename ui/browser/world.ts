@@ -54,6 +54,13 @@ export class Driver {
     await this.post(`/turns/${turnSeq}/steps`, { attempt, turnToken: token, requests });
   }
 
+  /** Answers a tool call that was asked for before. */
+  async answer(step: number, tool: string, result: unknown): Promise<void> {
+    const turnToken = this.open().token;
+    const resultJson = JSON.stringify(result);
+    await this.post(`/steps/${step}:resolve`, { tool, attempt: 1, turnToken, resultJson });
+  }
+
   /** Makes a tool call and answers it, with what it consumed if that is told. */
   async tool(tool: string, payload: unknown, result: unknown, usage?: object): Promise<void> {
     const { turnSeq, attempt, token } = this.open();

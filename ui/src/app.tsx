@@ -6,6 +6,7 @@ import { asProblem } from "./api/problem";
 import type { Caller } from "./api/types";
 import { ApprovalsPage } from "./pages/approvals";
 import { BudgetsPage } from "./pages/budgets";
+import { ChatPage } from "./pages/chat";
 import { CheckPage } from "./pages/check";
 import { DeliveriesPage } from "./pages/deliveries";
 import { PackPage } from "./pages/pack";
@@ -66,6 +67,10 @@ export function App() {
           <Route path="/" component={RunsPage} />
           <Route path="/runs" component={RunsPage} />
           <Route path="/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
+          <Route path="/chat">
+            <ChatPage />
+          </Route>
+          <Route path="/chat/:id">{({ id }) => <ChatPage key={id} id={id} />}</Route>
           <Route path="/start" component={StartPage} />
           <Route path="/approvals" component={ApprovalsPage} />
           <Route path="/budgets" component={BudgetsPage} />

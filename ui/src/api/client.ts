@@ -2,7 +2,7 @@
 
 import { EventParser, type ServerEvent } from "./events";
 import { asProblem, Problem, problemOf } from "./problem";
-import { type Entry, KINDS, type WireRecord } from "./types";
+import { type Entry, KINDS, type OutputChunk, type WireRecord } from "./types";
 
 const TOKEN = "pawl.token";
 
@@ -104,10 +104,11 @@ export function entryOf(record: WireRecord): Entry {
 interface Item {
   record?: WireRecord;
   heartbeat?: { cursor: string };
+  output?: OutputChunk;
 }
 
 /** An item of one connection of a stream; "end": the stream has ended by itself. */
-export type StreamItem = { entry: Entry } | { cursor: string } | "end";
+export type StreamItem = { entry: Entry } | { cursor: string } | { output: OutputChunk } | "end";
 
 /** Milliseconds of silence after which a connection counts as lost; heartbeats come every 15 s. */
 const SILENCE_MS = 40_000;
@@ -165,6 +166,9 @@ function itemOf(event: ServerEvent): StreamItem {
   }
   if (data.record) {
     return { entry: entryOf(data.record) };
+  }
+  if (data.output) {
+    return { output: data.output };
   }
   return { cursor: data.heartbeat?.cursor ?? event.id };
 }

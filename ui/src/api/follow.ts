@@ -2,7 +2,7 @@
 
 import { connect, type Query, type StreamItem } from "./client";
 import { asProblem, Problem } from "./problem";
-import type { Entry } from "./types";
+import type { Entry, OutputChunk } from "./types";
 
 export type Connection = "connecting" | "live" | "lost" | "ended";
 
@@ -10,6 +10,8 @@ export interface Follower {
   /** Receives records in order, each once. */
   onEntries(entries: Entry[]): void;
   onLink(link: Connection, problem?: Problem): void;
+  /** Receives output of open turns, if the query requests it. A new connection repeats it. */
+  onOutput?(chunk: OutputChunk): void;
 }
 
 /** Where a stream continues: after a record of one run, or at a position of the journal. */
@@ -70,6 +72,8 @@ function take(items: StreamItem[], at: Place, to: Follower): boolean {
       over = true;
     } else if ("cursor" in item) {
       at.cursor = item.cursor;
+    } else if ("output" in item) {
+      to.onOutput?.(item.output);
     } else if (at.seq === undefined || item.entry.seq > at.seq) {
       if (at.seq !== undefined && item.entry.prevSeq > at.seq) {
         throw new Problem(0, `Record ${at.seq + 1} is missing; reading it again.`);

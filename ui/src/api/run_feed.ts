@@ -3,7 +3,13 @@
 import { ALL_KINDS, entryOf, get, runPath } from "./client";
 import { type Connection, follow } from "./follow";
 import { asProblem, type Problem } from "./problem";
-import type { Entry, Run, WireRecord } from "./types";
+import type { Entry, OutputChunk, Run, WireRecord } from "./types";
+
+/** The text of the open turn, as far as it has arrived. */
+export interface LiveText {
+  turnSeq: number;
+  text: string;
+}
 
 export interface FeedState {
   run: Run | undefined;
@@ -13,6 +19,8 @@ export interface FeedState {
   problem: Problem | undefined;
   /** Grows whenever records were added. */
   version: number;
+  /** Only of a feed with output; undefined: none has arrived. */
+  output: LiveText | undefined;
 }
 
 interface Page {
@@ -30,6 +38,7 @@ export class RunFeed {
     link: "connecting",
     problem: undefined,
     version: 0,
+    output: undefined,
   };
   readonly #records = new Map<number, Entry>();
   readonly #requested = new Set<number>();
@@ -38,7 +47,11 @@ export class RunFeed {
   #refreshing = false;
   #retry = false;
 
-  constructor(readonly id: string) {}
+  constructor(
+    readonly id: string,
+    /** True: also receives the text of open turns while it is written. */
+    readonly withOutput = false,
+  ) {}
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
@@ -63,11 +76,16 @@ export class RunFeed {
       return;
     }
     const path = `${runPath(this.id)}/transitions:stream`;
-    const place = { path, query: { kinds: ALL_KINDS }, seq: this.#state.seq };
+    const place = {
+      path,
+      query: { kinds: ALL_KINDS, output: this.withOutput },
+      seq: this.#state.seq,
+    };
     await follow(
       place,
       {
         onEntries: (e) => this.#take(e),
+        onOutput: (chunk) => this.#set({ output: added(this.#state.output, chunk) }),
         onLink: (link) => this.#state.link !== link && this.#set({ link }),
       },
       this.#stop.signal,
@@ -169,6 +187,17 @@ export class RunFeed {
       listener();
     }
   }
+}
+
+/**
+ * Returns the text of the open turn with one piece more. A turn that begins again, and a new
+ * connection, begin at the offset 0. Reasoning has offsets too, but is not shown.
+ */
+export function added(live: LiveText | undefined, chunk: OutputChunk): LiveText {
+  const turnSeq = Number(chunk.turnSeq);
+  const fresh = chunk.reset || !Number(chunk.offset ?? 0) || live?.turnSeq !== turnSeq;
+  const text = chunk.reasoning ? "" : (chunk.text ?? "");
+  return { turnSeq, text: (fresh ? "" : live.text) + text };
 }
 
 /** Returns the run after a record, as far as the record shows it; the rest is read again. */

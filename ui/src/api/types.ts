@@ -401,6 +401,16 @@ export type WireRecord = {
   hash?: string;
 } & Partial<Record<Kind, Body>>;
 
+/** A piece of the output of an open turn; the final output is in a record. */
+export interface OutputChunk {
+  turnSeq: string;
+  offset?: string;
+  text?: string;
+  /** True: the pieces of this turn that came before are void. */
+  reset?: boolean;
+  reasoning?: boolean;
+}
+
 /** A record in the form that the page keeps. */
 export interface Entry {
   runId: string;

@@ -96,9 +96,14 @@ function PackHead({ pack }: { pack: Pack }) {
         <span>registered {when(pack.registeredAt)}</span>
         <Link href={`/?pack=${encodeURIComponent(`${pack.id}@${pack.version}`)}`}>Its runs</Link>
         {pack.entry || pack.agents?.length ? (
-          <Link href={`/start?pack=${encodeURIComponent(`${pack.id}@${pack.version}`)}`}>
-            Start a run
-          </Link>
+          <>
+            <Link href={`/chat?pack=${encodeURIComponent(`${pack.id}@${pack.version}`)}`}>
+              Chat
+            </Link>
+            <Link href={`/start?pack=${encodeURIComponent(`${pack.id}@${pack.version}`)}`}>
+              Start a run
+            </Link>
+          </>
         ) : null}
       </p>
     </header>

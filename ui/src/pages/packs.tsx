@@ -90,6 +90,9 @@ function PackCard({ versions }: { versions: Pack[] }) {
         {shown.entry || shown.agents?.length ? (
           <>
             {" "}
+            <Link href={`/chat?pack=${encodeURIComponent(`${shown.id}@${shown.version}`)}`}>
+              Chat
+            </Link>{" "}
             <Link href={`/start?pack=${encodeURIComponent(`${shown.id}@${shown.version}`)}`}>
               Start a run
             </Link>

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useCallback, useMemo, useSyncExternalStore } from "react";
 import { useSearchParams } from "wouter";
 import { get, runPath } from "../api/client";
 import { useHistory } from "../api/history";
-import { RunFeed } from "../api/run_feed";
+import type { RunFeed } from "../api/run_feed";
 import type { Artifact, Graph, Run, RunBudgets } from "../api/types";
 import { Actions } from "../parts/actions";
 import { Artifacts } from "../parts/artifacts";
@@ -16,6 +16,7 @@ import { Ledger } from "../parts/ledger";
 import { LimitGauges } from "../parts/limit_gauges";
 import { RateLimitWaits } from "../parts/limit_waits";
 import { Failure, Loading } from "../parts/notices";
+import { OlderPack } from "../parts/older_pack";
 import { RecordSlider } from "../parts/record_slider";
 import { RecordView } from "../parts/record_view";
 import { RunHead } from "../parts/run_head";
@@ -24,6 +25,7 @@ import { Tabs } from "../parts/tabs";
 import { Timeline } from "../parts/timeline";
 import { TimesView } from "../parts/times_view";
 import { TurnView, turnOf } from "../parts/turn_view";
+import { useFeed } from "../parts/use_feed";
 import { useMissingWorker } from "../parts/use_missing_worker";
 import { useGraph, usePack } from "../parts/use_pack";
 import { useThrottled } from "../parts/use_throttled";
@@ -56,18 +58,6 @@ export function RunPage({ id }: { id: string }) {
     );
   }
   return <Opened feed={feed} run={run} link={link} last={seq} />;
-}
-
-function useFeed(id: string): RunFeed {
-  const [feed, setFeed] = useState(() => new RunFeed(id));
-  useEffect(() => {
-    // A closed feed cannot be opened again, and the effect may run twice.
-    const opened = new RunFeed(id);
-    setFeed(opened);
-    void opened.open();
-    return () => opened.close();
-  }, [id]);
-  return feed;
 }
 
 interface OpenedProps {
@@ -150,6 +140,7 @@ function Notices({ run, unserved, onSeq }: NoticesProps) {
   return (
     <>
       <EndNotice run={run} onSeq={onSeq} />
+      <OlderPack run={run} page="/runs" />
       {unserved ? (
         <section className="waits" aria-label="Waits for a worker">
           {unserved}

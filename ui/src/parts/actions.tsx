@@ -14,7 +14,7 @@ import { Snippets } from "./snippets";
 import { SteerForm } from "./steer_form";
 import { useSend } from "./use_send";
 
-type Open = { kind: "emit"; event: string } | { kind: Steer | "fork" | "copy" } | undefined;
+type Open = Steer | "fork" | "copy" | undefined;
 
 interface Props {
   run: Run;
@@ -33,54 +33,73 @@ export function Actions({ run, seq, graph, document, onStale }: Props) {
   // An imported run is read only.
   const over = isTerminal(run.status) || run.imported === true;
   const writes = may("runs:write") && !over;
+  const events = useEvents(run, graph);
+  return (
+    <div className="actions">
+      <EventButtons run={run} graph={graph} document={document} onStale={onStale} />
+      {may("steps:approve") && !over ? <PendingApprovals run={run} /> : null}
+      {writes ? <SteeringButtons paused={run.paused === true} onOpen={setOpen} /> : null}
+      {may("runs:write") ? (
+        <button type="button" className="button" onClick={() => setOpen("fork")}>
+          Fork from here
+        </button>
+      ) : null}
+      <button type="button" className="button" onClick={() => setOpen("copy")}>
+        Copy as…
+      </button>
+      <Steering run={run} open={open} onClose={close} />
+      {open === "fork" ? <ForkForm run={run} seq={seq} onClose={close} /> : null}
+      {open === "copy" ? <Snippets run={run} seq={seq} event={events[0]} onClose={close} /> : null}
+    </div>
+  );
+}
+
+/** Returns the events that the caller may emit from outside now. */
+function useEvents(run: Run, graph: Graph | undefined): readonly string[] {
+  const may = useMay();
   const node = graph?.nodes?.find((n) => n.name === run.state);
   const outside =
     node?.orchestration === "ORCHESTRATION_EXTERNAL" ||
     node?.orchestration === "ORCHESTRATION_HYBRID";
-  const events =
-    outside && may("events:external") && !over && !run.paused ? (run.allowedEvents ?? []) : [];
+  const over = isTerminal(run.status) || run.imported === true;
+  return outside && may("events:external") && !over && !run.paused ? (run.allowedEvents ?? []) : [];
+}
+
+interface EventProps extends Omit<Props, "seq"> {
+  /** Stands before the buttons, if there are any. */
+  lead?: ReactNode;
+}
+
+/** Shows a button for every event that the caller may emit from outside now. */
+export function EventButtons({ run, graph, document, lead, onStale }: EventProps) {
+  const [event, setEvent] = useState<string>();
+  const events = useEvents(run, graph);
   return (
-    <div className="actions">
-      {events.map((event) => (
+    <>
+      {events.length > 0 ? lead : null}
+      {events.map((name) => (
         <button
           type="button"
-          key={event}
+          key={name}
           className="button primary"
-          title={nextStates(graph, run, event).words}
-          onClick={() => setOpen({ kind: "emit", event })}
+          title={nextStates(graph, run, name).words}
+          onClick={() => setEvent(name)}
         >
-          {event}
+          {name}
         </button>
       ))}
-      {may("steps:approve") && !over ? <PendingApprovals run={run} /> : null}
-      {writes ? (
-        <SteeringButtons paused={run.paused === true} onOpen={(kind) => setOpen({ kind })} />
-      ) : null}
-      {may("runs:write") ? (
-        <button type="button" className="button" onClick={() => setOpen({ kind: "fork" })}>
-          Fork from here
-        </button>
-      ) : null}
-      <button type="button" className="button" onClick={() => setOpen({ kind: "copy" })}>
-        Copy as…
-      </button>
-      {open?.kind === "emit" ? (
+      {event === undefined ? null : (
         <EmitForm
           run={run}
-          event={open.event}
+          event={event}
           answers={events}
           graph={graph}
           document={document}
           onStale={onStale}
-          onClose={close}
+          onClose={() => setEvent(undefined)}
         />
-      ) : null}
-      <Steering run={run} open={open?.kind} onClose={close} />
-      {open?.kind === "fork" ? <ForkForm run={run} seq={seq} onClose={close} /> : null}
-      {open?.kind === "copy" ? (
-        <Snippets run={run} seq={seq} event={events[0]} onClose={close} />
-      ) : null}
-    </div>
+      )}
+    </>
   );
 }
 

@@ -9,7 +9,7 @@ import { SendRow } from "./send_row";
 import { useSend } from "./use_send";
 import { Text } from "./value";
 
-type Choice = "APPROVE" | "EDIT" | "DENY";
+export type Choice = "APPROVE" | "EDIT" | "DENY";
 
 const CHOICES: readonly (readonly [Choice, string, string])[] = [
   ["APPROVE", "Approve", "the call is made once, as shown"],
@@ -29,13 +29,15 @@ interface Props {
   approval: Approval;
   /** True: the call is still held, as far as the page knows. */
   waiting: boolean;
+  /** The answer that is selected first. */
+  first?: Choice;
   onClose: () => void;
 }
 
 /** Decides about one held call. Shows its payload and the consequence of each answer. */
-export function DecideForm({ approval, waiting, onClose }: Props) {
+export function DecideForm({ approval, waiting, first = "APPROVE", onClose }: Props) {
   const call = approval.call ?? { step: 0, tool: "" };
-  const [choice, setChoice] = useState<Choice>("APPROVE");
+  const [choice, setChoice] = useState<Choice>(first);
   const [reason, setReason] = useState("");
   const [payload, setPayload] = useState(() => pretty(call.payloadJson));
   const [requestId] = useState(() => crypto.randomUUID());

@@ -24,6 +24,7 @@ export function Shell({ children, onSignOut }: { children: ReactNode; onSignOut?
           <NavLink to="/" also="/runs">
             Runs
           </NavLink>
+          <NavLink to="/chat">Chat</NavLink>
           <NavLink to="/approvals">Approvals</NavLink>
           <NavLink to="/budgets">Budgets</NavLink>
           <NavLink to="/packs">Packs</NavLink>

@@ -11,7 +11,7 @@ import { VariableField } from "./variable_field";
 import { faultsOf, givenOf, labelsOf, variablesOf } from "./variables";
 
 /** Returns the id and the version of a pack as one reference. */
-export const refOf = (p: Pack): string => `${p.id}@${p.version}`;
+export const refOf = (p: Pick<Pack, "id" | "version">): string => `${p.id}@${p.version}`;
 
 /** Where a run begins: the workflow, a state of it, or an agent. */
 type Entry = "" | `agent:${string}` | `state:${string}`;
@@ -108,7 +108,8 @@ interface VariablesProps {
   onTexts: (texts: Record<string, string>) => void;
 }
 
-function VariableFields({ variables, texts, faults, onTexts }: VariablesProps) {
+/** The fields of a run's variables. */
+export function VariableFields({ variables, texts, faults, onTexts }: VariablesProps) {
   return (
     <>
       {variables.length > 0 ? <h2>Variables</h2> : null}
@@ -261,7 +262,7 @@ interface ExecutionProps {
 }
 
 /** The sidecar's own principal: its worker is connected if it calls models. */
-const OWN = "sidecar";
+export const OWN = "sidecar";
 
 /** Returns the possible executors of a run's turns, with their current meaning. */
 function useExecutions(): [string, string, string][] {

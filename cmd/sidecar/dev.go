@@ -15,16 +15,17 @@ import (
 func newDev(p *output.Printer) *cobra.Command {
 	o := dev.Options{Dir: ".", Config: config.Default()}
 	o.Config.Data, o.Config.HTTP, o.Config.AllowTools, o.Config.LogLevel = ".pawl", "127.0.0.1:7292", []string{"*"}, "warn"
-	command, temporary := "", false
+	command, temporary, noOpen := "", false, false
 	cmd := &cobra.Command{
 		Use:   "dev [PACK...]",
 		Short: "Run a sidecar, its web page and your app, and restart what you change",
 		Long: `Serves the packs of the current directory (*.pack.yaml, *.pack.json) with a web page, for
-development. A pack is registered again when you save it: the same version then means the
-new content, and runs that have started keep theirs. The app is started with PAWL_ADDR
-set, and started again when a file of it changes: the script "app" of package.json, or
-app.py with the interpreter of .venv. All tools are allowed. Callers need no token, so
-the addresses must be loopback.`,
+development. At a terminal it opens the chat of the page in the browser. A pack is
+registered again when you save it: the same version then means the new content. Runs that
+have started keep theirs; the page forks them onto the new content. The app is started
+with PAWL_ADDR set, and started again when a file of it changes: the script "app" of
+package.json, or app.py with the interpreter of .venv. All tools are allowed. Callers need
+no token, so the addresses must be loopback.`,
 		Example: `  pawl init shop && cd shop && pawl dev
   pawl dev my.pack.yaml --app "python worker.py"`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -41,6 +42,9 @@ the addresses must be loopback.`,
 				}
 				defer func() { err = errors.Join(err, os.RemoveAll(o.Config.Data)) }()
 			}
+			if p.Terminal && !noOpen {
+				o.Open = dev.OpenBrowser
+			}
 			if err := o.Config.Validate(); err != nil {
 				return output.Usage(err)
 			}
@@ -54,6 +58,7 @@ the addresses must be loopback.`,
 	fs.StringVar(&o.Config.HTTP, "http", o.Config.HTTP, "HOST:PORT of the web page; port 0 selects a free port")
 	fs.StringVar(&command, "app", "", "command of the app, split at spaces (default: found in the directory)")
 	fs.BoolVar(&o.NoApp, "no-app", false, "do not start an app")
+	fs.BoolVar(&noOpen, "no-open", false, "do not open the chat in the browser")
 	fs.StringVar(&o.Config.LogLevel, "log-level", o.Config.LogLevel, "lowest level of the sidecar's log: debug, info, warn, error")
 	config.ModelFlags(fs, &o.Config)
 	completeFrom(cmd, "log-level", "debug", "info", "warn", "error")

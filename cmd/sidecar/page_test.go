@@ -116,7 +116,7 @@ func (p *cliPage) command(cmd *cobra.Command) {
 	if text == "" {
 		text = strings.TrimSuffix(cmd.Short, ".") + "."
 	}
-	p.write("### %s\n\n%s\n\n```\n%s\n```\n\n", cmd.CommandPath(), text, cmd.UseLine())
+	p.write("### %s\n\n%s\n\n```\n%s\n```\n\n", cmd.CommandPath(), fenced(text), cmd.UseLine())
 	p.write("For example:\n\n```sh\n%s\n```\n\n", strings.TrimSpace(strings.ReplaceAll(cmd.Example, "\n  ", "\n")))
 	if cmd.Name() == "serve" {
 		p.write("Its flags are the [settings](configuration.md) and the [limits](limits.md).\n\n")
@@ -133,6 +133,16 @@ func (p *cliPage) command(cmd *cobra.Command) {
 	if len(shared) > 0 {
 		p.write("[Common flags](#common-flags): %s.\n\n", strings.Join(shared, ", "))
 	}
+}
+
+// indented matches lines of a help text that begin with two spaces, and the line breaks before them.
+var indented = regexp.MustCompile(`\n+(?:  .*(?:\n|$))+`)
+
+// fenced puts the indented lines of a help text in a block, because Markdown would join them to one paragraph.
+func fenced(text string) string {
+	return indented.ReplaceAllStringFunc(text, func(lines string) string {
+		return "\n\n```\n" + strings.ReplaceAll(strings.TrimSpace(lines), "\n  ", "\n") + "\n```\n"
+	})
 }
 
 // table writes the rows that are in it.

@@ -14,13 +14,16 @@ type Printer struct {
 	Err io.Writer
 	// JSON selects the JSON form instead of tables.
 	JSON bool
+	// Terminal reports whether Out is a terminal.
+	Terminal bool
 	// Color allows ANSI colours on Out.
 	Color bool
 }
 
 // NewPrinter returns a Printer for two files. It uses colour if out is a terminal, except if NO_COLOR or TERM=dumb is set.
 func NewPrinter(out, err *os.File) *Printer {
-	return &Printer{Out: out, Err: err, Color: isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	terminal := isTerminal(out)
+	return &Printer{Out: out, Err: err, Terminal: terminal, Color: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 func isTerminal(f *os.File) bool {

@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/internal/ui"
 )
 
 // Options are the settings of a development session.
@@ -33,6 +34,8 @@ type Options struct {
 	// App is the command of the app. The default is [AppCommand] of Dir. With NoApp no app is started.
 	App   []string
 	NoApp bool
+	// Open, if it is not nil, is called once with the address of the chat.
+	Open func(address string)
 	// Config is the configuration of the sidecar.
 	Config config.Config
 }
@@ -47,6 +50,8 @@ type session struct {
 	// names maps a pack file to the id of the pack that was registered from it.
 	names map[string]string
 	conn  *grpc.ClientConn
+	// chat is the address of the chat of the web page, or "" if no web page is served.
+	chat string
 }
 
 // Run serves until ctx ends. Faults of packs and of the app are printed and do not end Run. Run returns an error if the arguments are
@@ -78,8 +83,14 @@ func Run(ctx context.Context, p *output.Printer, o Options) error {
 		return err
 	}
 	defer s.conn.Close()
+	if at.HTTP != "" {
+		s.chat = "http://" + at.HTTP + ui.Path + "/chat"
+	}
 	s.look(ctx)
 	s.greet(at)
+	if s.chat != "" && o.Open != nil {
+		o.Open(s.chat)
+	}
 	var tasks sync.WaitGroup
 	tasks.Go(func() { every(ctx, func() { s.look(ctx) }) })
 	if command := s.o.command(); len(command) > 0 {
@@ -152,7 +163,7 @@ func (s *session) say(format string, args ...any) {
 func (s *session) greet(at server.Ready) {
 	s.say("the sidecar serves gRPC at %s; runs are kept in %s", at.GRPC, s.o.Config.Data)
 	if at.HTTP != "" {
-		s.say("the web page is at http://%s/", at.HTTP)
+		s.say("chat with your agent at %s", s.chat)
 	}
 	s.say("all tools are allowed here; in production name them with --allow-tool")
 	names := make([]string, 0, len(s.names))
@@ -228,8 +239,49 @@ func (s *session) register(ctx context.Context, file string) {
 	name := got.GetPack().GetId() + "@" + got.GetPack().GetVersion()
 	if _, again := s.names[file]; again {
 		s.say("%s registered again; new runs use it, and runs that wait keep their own", name)
+		s.older(ctx, got.GetPack())
 	} else {
 		s.say("%s registered", name)
 	}
 	s.names[file] = got.GetPack().GetId()
+}
+
+// namedRuns is the number of runs that one line names.
+const namedRuns = 3
+
+// older prints the runs that have not ended and use other content of a pack than the content that was registered last. The web page forks
+// them.
+func (s *session) older(ctx context.Context, newest *pawlv1.Pack) {
+	got, err := pawlv1.NewRunServiceClient(s.conn).ListRuns(ctx, &pawlv1.ListRunsRequest{
+		Filter: &pawlv1.RunFilter{
+			Pack:     newest.GetId(),
+			Statuses: []pawlv1.RunStatus{pawlv1.RunStatus_RUN_STATUS_RUNNING, pawlv1.RunStatus_RUN_STATUS_WAITING},
+		},
+		PageSize: 100,
+	})
+	if err != nil || s.chat == "" {
+		return // the runs go on in any case
+	}
+	var runs []string
+	for _, run := range got.GetRuns() {
+		if run.GetPack().GetDigest() != newest.GetDigest() {
+			runs = append(runs, run.GetRunId())
+		}
+	}
+	switch shown := runs[:min(len(runs), namedRuns)]; {
+	case len(runs) == 0:
+	case len(runs) == 1:
+		s.say("a run uses an older version of %s; fork it onto the newest one at %s/%s", newest.GetId(), s.chat, runs[0])
+	default:
+		s.say("%d runs use an older version of %s; fork them onto the newest one at %s/RUN: %s%s",
+			len(runs), newest.GetId(), s.chat, strings.Join(shown, ", "), more(len(runs)-len(shown)))
+	}
+}
+
+// more describes the number of runs that are not named.
+func more(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
 }

@@ -2,7 +2,9 @@ package dev_test
 
 import (
 	"context"
+	"encoding/json"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -220,5 +222,61 @@ func TestAppCommand(t *testing.T) {
 		if got := strings.Join(dev.AppCommand(dir), " "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestOlderRuns: a session opens the chat, and names the runs that keep the old content of a changed pack.
+func TestOlderRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := project.Create(project.Options{Dir: dir, Name: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	out, opened, done := newScreen(), make(chan string, 1), make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		done <- dev.Run(ctx, &output.Printer{Out: out, Err: out}, dev.Options{
+			Dir: dir, NoApp: true, Open: func(address string) { opened <- address }, Config: settings(dir),
+		})
+	}()
+	chat := <-opened
+	out.await(t, "chat with your agent at "+chat+"\n", 1)
+	start := func() string {
+		t.Helper()
+		body := strings.NewReader(`{"pack": "shop", "execution": "EXECUTION_WORKERS"}`)
+		answer, err := http.Post(strings.TrimSuffix(chat, "/ui/chat")+"/v1/runs", "application/json", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var got struct {
+			Run struct {
+				RunID string `json:"runId"`
+			} `json:"run"`
+		}
+		if err := json.NewDecoder(answer.Body).Decode(&got); err != nil || got.Run.RunID == "" {
+			t.Fatalf("%s: %v", answer.Status, err)
+		}
+		return got.Run.RunID
+	}
+	file := filepath.Join(dir, "shop.pack.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := start()
+	put(t, file, strings.Replace(string(text), "name: Look up", "name: Find", 1), 0o600)
+	out.await(t, "a run uses an older version of shop; fork it onto the newest one at "+chat+"/"+first, 1)
+	var runs []string
+	for range 3 {
+		runs = append(runs, start())
+	}
+	put(t, file, strings.Replace(string(text), "name: Look up", "name: Search for it", 1), 0o600)
+	out.await(t, "4 runs use an older version of shop; fork them onto the newest one at "+chat+"/RUN: "+runs[2], 1)
+	out.await(t, " and 1 more", 1)
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }

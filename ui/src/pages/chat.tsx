@@ -430,8 +430,9 @@ function Stop({ run }: { run: Run }) {
 function Written({ run }: { run: Run }) {
   const [, go] = useLocation();
   const heads = run.artifacts ?? [];
+  const writes = heads.map(({ name, seq }) => `${name} ${seq}`).join("\n");
   const request = useQuery({
-    queryKey: ["snapshot", run.runId, Number(run.seq)],
+    queryKey: ["written", run.runId, writes],
     queryFn: ({ signal }) =>
       get<{ artifacts?: Artifact[] }>(
         runPath(run.runId),
@@ -451,7 +452,7 @@ function Written({ run }: { run: Run }) {
       <Artifacts
         runId={run.runId}
         artifacts={request.data.artifacts ?? []}
-        seq={Number(run.seq)}
+        seq={0}
         onSeq={(seq) => go(`/runs/${run.runId}?seq=${seq}`)}
       />
     </details>

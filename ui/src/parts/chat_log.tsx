@@ -71,13 +71,14 @@ function Bubble({ who, parts, busy = false, children = "" }: BubbleProps) {
 
 /** Returns the held calls of a run by step. */
 function useHeld(run: Run): ReadonlyMap<number, Approval> {
+  const waits = !isTerminal(run.status) && run.steps?.some((s) => s.approval?.held) === true;
   const { data } = useQuery({
     queryKey: ["approvals", run.runId, run.seq],
     queryFn: ({ signal }) => get<ApprovalList>("/v1/approvals", { runId: run.runId }, signal),
     placeholderData: (before) => before,
-    enabled: !isTerminal(run.status),
+    enabled: waits,
   });
-  const held = isTerminal(run.status) ? [] : (data?.approvals ?? []);
+  const held = waits ? (data?.approvals ?? []) : [];
   return new Map(held.flatMap((a) => (a.call ? [[a.call.step, a]] : [])));
 }
 

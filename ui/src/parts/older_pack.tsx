@@ -9,7 +9,7 @@ import { isTerminal } from "./format";
 import { usePack } from "./use_pack";
 
 /** A pack is registered without a record that this page could follow, so it is read again. */
-const EVERY_MS = 2_000;
+const EVERY_MS = 5_000;
 
 /** Returns the default version of the run's pack, if it is newer than the run's; else undefined. */
 function useNewerPack(run: Run): Pack | undefined {
@@ -17,7 +17,9 @@ function useNewerPack(run: Run): Pack | undefined {
   const { data } = useQuery({
     queryKey: ["default-pack", run.pack.id],
     queryFn: ({ signal }) => get<PackReport>(packPath(run.pack.id), {}, signal),
-    refetchInterval: EVERY_MS,
+    // A caller who may not read packs is not refused again and again.
+    refetchInterval: ({ state }) => (state.error ? false : EVERY_MS),
+    refetchOnWindowFocus: true,
     staleTime: 0,
     retry: false,
     enabled: !isTerminal(run.status) && run.imported !== true,

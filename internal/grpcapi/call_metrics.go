@@ -15,27 +15,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CallCounts counts answers that changed no state. Its methods are called often and must not block.
+// CallCounts counts refused calls and ignored answers. Its methods are called often and must not block.
 type CallCounts interface {
 	// Refused is called for a refused call. method is the gRPC method without its first slash, or
-	// "http" for an HTTP request that reached no method. reason is the error's reason, or the name of
-	// its status. Neither is a text from the caller.
+	// "http" for an HTTP request that did not reach a method. reason is the reason of the error, or the
+	// name of its status. Neither is a text from the caller.
 	Refused(method, reason string)
-	// Ignored is called for an answer to a step that was ignored, with its disposition.
+	// Ignored is called when an answer to a step was ignored. disposition is the disposition of the
+	// answer.
 	Ignored(disposition string)
 }
 
-// Limits of log lines about refused calls and ignored answers, for all callers together: a burst, and a
-// rate per second. The next line says how many lines were omitted.
+// These constants limit the log lines about refused calls and ignored answers of all callers together:
+// the size of a burst, and the rate per second. If lines were omitted, the next line contains their
+// number.
 const (
 	logBurst = 20
 	logEvery = time.Second
 )
 
-// methodHTTP is the method name of HTTP requests that were refused before they had a method.
+// methodHTTP is the method name of HTTP requests that were refused before their method was known.
 const methodHTTP = "http"
 
-// callMetrics counts and logs refused calls and ignored answers. The log lines are limited.
+// callMetrics counts and logs refused calls and ignored answers. The number of log lines is limited.
 type callMetrics struct {
 	counts CallCounts // nil means no counts
 	log    *slog.Logger
@@ -49,7 +51,8 @@ func newCallMetrics(counts CallCounts, log *slog.Logger) *callMetrics {
 	return &callMetrics{counts: counts, log: log, Lines: rate.NewLimiter(rate.Every(logEvery), logBurst)}
 }
 
-// Refused counts and logs a status that ends a call. It ignores calls that their caller has cancelled.
+// Refused counts and logs a status that ends a call. It ignores calls that the caller itself has
+// cancelled.
 func (t *callMetrics) Refused(ctx context.Context, method string, st *status.Status) {
 	if st.Code() == codes.OK || st.Code() == codes.Canceled {
 		return

@@ -19,74 +19,79 @@ import (
 
 // Config configures a [Server].
 type Config struct {
-	// Runtime is the engine with its services. Set either Runtime or Router.
+	// Runtime is the engine with its services. Exactly one of Runtime and Router must be set.
 	Runtime *services.Runtime
-	// Router makes calls at the partition that executes them, perhaps in another process, see
-	// [Server.Services]. Store and Deliveries then belong to the partition, and Spaces are the
+	// Router sends calls to the partition that executes them, which may be in another process, see
+	// [Server.Services]. If it is set, Store and Deliveries belong to the partition, and Spaces are the
 	// existing namespaces.
 	Router Router
 	Spaces validate.Namespaces
-	// Quotas limits the use of this server by callers. Default: the quotas of Runtime, if any.
+	// Quotas limits how much callers may use this server. Default: the quotas of Runtime, if there are
+	// any.
 	Quotas *quota.Limits
-	// Store executes the calls about the whole store. If it is nil, they are refused.
+	// Store executes the calls that concern the whole store. If it is nil, these calls are refused.
 	Store StoreBackend
 	// Failed is closed when the store can no longer commit. The server then reports NOT_SERVING. nil
-	// means that it never fails.
+	// means that this never happens.
 	Failed <-chan struct{}
-	// Log receives errors, and every call at debug level, but never a payload, a token or an
-	// artifact. Default: discarded.
+	// Log receives errors and, at debug level, every call. It never receives a payload, a token or an
+	// artifact. Default: the log is discarded.
 	Log *slog.Logger
 
-	// Audit receives a line for each call that changes state or is refused. nil means no audit. The
-	// caller of New must close it.
+	// Audit receives a line for each call that changes state or is refused. nil means that there is no
+	// audit log. The code that calls New must close it.
 	Audit *audit.Log
-	// Counts is called for refused calls and ignored answers. nil means no counts.
+	// Counts is notified of refused calls and ignored answers. It may be nil.
 	Counts CallCounts
 
-	// Listen is HOST:PORT of the gRPC port; "" means no port. Port 0 means any free port. If callers
-	// show neither tokens nor certificates, an empty HOST means loopback, and an address other than
-	// loopback is refused.
+	// Listen is HOST:PORT of the gRPC port. "" means that there is no port. PORT 0 means any free port.
+	// If callers send neither tokens nor certificates, an empty HOST means loopback, and an address
+	// other than loopback is refused.
 	Listen string
-	// Socket is the path of a Unix socket that serves the same, mode 0600; "" means no socket. It is
-	// never encrypted. Tokens are required on it as on the port.
+	// Socket is the path of a Unix socket (mode 0600) with the same services. "" means that there is no
+	// socket. It is never encrypted. Tokens are required in the same way as on the port.
 	Socket string
-	// HTTP is HOST:PORT of the JSON gateway, with the rules of Listen; "" means no gateway.
+	// HTTP is HOST:PORT of the JSON gateway. The rules of Listen apply. "" means that there is no
+	// gateway.
 	HTTP string
-	// Metrics is HOST:PORT of a listener that serves MetricsPage at /metrics, with the rules of
-	// Listen; "" means no listener.
+	// Metrics is HOST:PORT of a listener that serves MetricsPage at /metrics. The rules of Listen
+	// apply. "" means that there is no listener.
 	Metrics     string
 	MetricsPage http.Handler
-	// HTTPHosts are the values of the Host header that the gateway accepts besides loopback names,
-	// with or without a port.
+	// HTTPHosts are additional values of the Host header that the gateway accepts, with or without a
+	// port. Loopback names are always accepted.
 	HTTPHosts []string
-	// HTTPOrigins are the web origins (scheme://host[:port]) that may call the gateway besides its
-	// own pages. A request with another Origin is refused.
+	// HTTPOrigins are additional web origins (scheme://host[:port]) that may call the gateway. The
+	// gateway's own pages may always call it. A request with another Origin is refused.
 	HTTPOrigins []string
-	// Page is served by the gateway at PagePath and below; nil means no page.
+	// Page is the web page that the gateway serves at PagePath and below. nil means that there is no
+	// page.
 	Page     http.Handler
 	PagePath string
 
-	// Links configures decision links, and LinkKeys are their keys: the first one signs, all of them
+	// Links configures decision links. LinkKeys are their keys: the first key signs, and all keys
 	// verify. Without keys there are no links.
 	Links    LinkConfig
 	LinkKeys decisionlink.Keys
 
-	// Own is a secret of this process, at least 16 bytes. A caller with it is the sidecar itself. ""
-	// means that the sidecar does not call itself.
+	// Own is a secret of this process with at least 16 bytes. A caller that sends it is the sidecar
+	// itself. "" means that the sidecar does not call itself.
 	Own string
 
-	// Deliveries sends to webhooks and other receivers; nil means no deliveries.
+	// Deliveries sends messages to webhooks and other receivers. nil means that there are no
+	// deliveries.
 	Deliveries Deliveries
-	// Plugin returns the service of another package for this server; nil means no plugin. It is
-	// called once, before an address is bound.
+	// Plugin creates a service of another package for this server. It is called once, before an address
+	// is bound. It may be nil.
 	Plugin func(*Server) (Plugin, error)
 
-	// InsecureBind permits an address other than loopback without tokens or certificates.
+	// InsecureBind permits the server to listen on an address other than loopback without tokens or
+	// certificates.
 	InsecureBind bool
-	// TLSCert and TLSKey are PEM files. Set both or neither.
+	// TLSCert and TLSKey are PEM files. Either both or none must be set.
 	TLSCert, TLSKey string
-	// TLSClientCA is a PEM file. If it is set, callers must show a certificate that it signed. If
-	// there are no tokens, the certificate identifies the caller.
+	// TLSClientCA is a PEM file. If it is set, callers must send a certificate that this authority
+	// signed. If there are no tokens, the certificate identifies the caller.
 	TLSClientCA string
 	// Certificates are the rights of the holders of certificates ([auth.ReadCertificates]). A holder
 	// that is not listed has no rights.
@@ -99,22 +104,22 @@ type Config struct {
 
 	// MaxMessageBytes limits one received message. Default [DefaultMessageBytes].
 	MaxMessageBytes int
-	// RequestsPerSecond limits the calls of one principal; 0 means no limit. A burst of one second's
-	// calls, at least 1, is accepted.
+	// RequestsPerSecond limits the calls of one principal. 0 means that there is no limit. Bursts of up
+	// to one second's calls, but at least 1, are accepted.
 	RequestsPerSecond float64
-	// MaxStreams limits the streams and waits that are open at once. Default [DefaultStreams].
+	// MaxStreams limits the number of open streams and waits. Default [DefaultStreams].
 	MaxStreams int
 	// Channelz serves grpc.channelz.v1 to principals with the scope admin.
 	Channelz bool
 }
 
-// Defaults and maxima of the settings above. The defaults are those of `pawl serve`.
+// These are the defaults and maxima of the settings above. `pawl serve` has the same defaults.
 const (
 	DefaultMessageBytes = 4 << 20
 	DefaultStreams      = 20_000
 	maxMessageBytesCap  = 64 << 20
-	// sendMessageBytes limits one sent message. A turn with a conversation of 4 MiB, its prompt and
-	// 1 MiB of artifacts fits.
+	// sendMessageBytes limits the size of one sent message. A turn with a conversation of 4 MiB, its
+	// prompt and artifacts of 1 MiB fits in it.
 	sendMessageBytes = 64 << 20
 )
 
@@ -162,8 +167,8 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// protected reports whether callers are authenticated. Encryption alone is not enough: any
-// client that reaches the port would have every right.
+// protected reports whether callers are authenticated. Encryption alone is not enough, because any
+// client that can reach the port would have all rights.
 func (c Config) protected() bool {
 	return c.TLSClientCA != "" || len(c.Tokens) > 0 || len(c.Issuers) > 0
 }
@@ -171,12 +176,12 @@ func (c Config) protected() bool {
 // open reports whether the server may bind an address other than loopback.
 func (c Config) open() bool { return c.protected() || c.InsecureBind }
 
-// callStreams limits the running calls of one connection, not counting streams and waits, which have a
-// limit of their own for all connections together.
+// callStreams limits the number of running calls of one connection. Streams and waits are not counted,
+// because they have a limit of their own for all connections together.
 const callStreams = 4096
 
-// connectionStreams is the number of calls that one connection may have open at once. Further calls wait
-// at the client. Without the limit one connection could start any number of handlers.
+// connectionStreams returns the number of calls that one connection may have open at once. Further
+// calls wait at the client. Without this limit, one connection could start any number of handlers.
 func (c Config) connectionStreams() uint32 {
 	return uint32(min(int64(c.MaxStreams)+callStreams, math.MaxUint32))
 }

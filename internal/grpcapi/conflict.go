@@ -15,15 +15,15 @@ import (
 // maxConflictRecordBytes limits the record that is sent with an error, in a trailer.
 const maxConflictRecordBytes = 2048
 
-// expecting is a request that may name the record that it expects to be the newest one.
+// expecting is a request that can name the record that the caller expects to be the newest one.
 type expecting interface {
 	convert.RunRequest
 	GetExpectedSeq() uint64
 }
 
-// withConflictRecord adds the newest record to the error of a request whose expected_seq is out of date,
-// without the artifacts of that record. So a caller that lost a race learns what happened. If the record
-// cannot be read, the error is returned unchanged.
+// withConflictRecord adds the newest record to the error of a request whose expected_seq is out of
+// date. The record is sent without its artifacts. With it, a caller that lost a race learns what
+// happened. If the record cannot be read, the error is returned unchanged.
 func (s *runService) withConflictRecord(ctx context.Context, in any, err error) error {
 	said, ok := in.(expecting)
 	if !ok {

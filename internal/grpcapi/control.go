@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 )
 
-// controlService is pawl.v1.ControlService. Its calls that change a run use [handleUnary], like those of
-// RunService.
+// controlService implements pawl.v1.ControlService. Its calls that change a run use [handleUnary], like
+// those of RunService.
 type controlService struct {
 	pawlv1.UnimplementedControlServiceServer
 	server    *Server

@@ -40,8 +40,8 @@ func (a *Answer) Ended() bool {
 	return slices.ContainsFunc(a.Entry.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == machine.RecEnded })
 }
 
-// concluded adds the final artifacts to an answer if its input ended the run. It is called after the run's
-// turn is over, because a run that has ended does not change any more.
+// concluded adds the final artifacts to an answer if its input ended the run. It is called after the
+// run's turn is released. This is safe, because a run that has ended does not change any more.
 func (e *Engine) concluded(ctx context.Context, ns uint32, by *Principal, answer Answer, err error) (Answer, error) {
 	if err != nil || answer.State == nil || !answer.Ended() || !by.Scopes.Any(ScopeRunsRead|ScopeRunsWrite) {
 		return answer, err
@@ -63,7 +63,7 @@ type ArtifactValue = history.Artifact
 // RunView is the state of a run at one seq. It is read-only.
 type RunView = render.View
 
-// Cursor is a position in the journal of a namespace. Cursors are ordered as the commits are.
+// Cursor is a position in the journal of a namespace. A later commit has a greater cursor.
 type Cursor = validate.Cursor
 
 // RecordRow is one record in the form in which a watch delivers it.

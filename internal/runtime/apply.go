@@ -28,7 +28,7 @@ import (
 //     Then the turn is released. Then timers and the observers in Hooks.OnCommit receive the
 //     commit. The caller gets its answer last.
 
-// operation is one input on its way through the engine.
+// operation is one input while the engine executes it.
 type operation struct {
 	key       RunKey
 	principal Principal
@@ -42,7 +42,8 @@ type operation struct {
 	command machine.Command
 	// start is the compiled pack of a run that begins; nil for all other inputs.
 	start *packcache.Program
-	// hash is the body hash of a start. The hashes of other inputs are computed in the stamp phase.
+	// hash is the body hash if the input starts a run. The hashes of other inputs are computed in the
+	// stamp phase.
 	hash [32]byte
 	// createdRun reports whether the operation has created its run.
 	createdRun bool
@@ -170,9 +171,11 @@ type execution struct {
 	state   *machine.State
 	program *packcache.Program
 	input   machine.Input
-	// grant is the turn token that the request showed, if it was valid.
+	// grant is the grant that belongs to the turn token of the request. It is the zero value if the
+	// request has no valid token.
 	grant Grant
-	// batch is the committed batch and entry its journal entry; nil and zero if the execution made no commit.
+	// batch is the committed batch and entry is its journal entry. If the execution made no commit,
+	// batch is nil and entry is the zero value.
 	batch *machine.Batch
 	entry machine.Entry
 	// older are the business keys that earlier versions of the program derived from the input.
@@ -200,7 +203,7 @@ func (t *execution) execute(ctx context.Context) (Answer, error) {
 	return t.decideAndCommit(ctx)
 }
 
-// decideAndCommit runs phases 3 and 4, after the input is stamped.
+// decideAndCommit runs phases 3 and 4. The input must be stamped.
 func (t *execution) decideAndCommit(ctx context.Context) (Answer, error) {
 	result, err := t.runRules(ctx)
 	switch {
@@ -216,8 +219,9 @@ func (t *execution) decideAndCommit(ctx context.Context) (Answer, error) {
 	return t.commit(ctx, result)
 }
 
-// runRules lets the machine decide. It decides again with a completed input while the result depends on
-// stored data that was not stamped: a business key that another step has, or payloads of other steps.
+// runRules calls the machine with the input. If the result depends on stored data that the input does
+// not contain yet (a business key of another step, or payloads of other steps), runRules adds this data
+// to the input and calls the machine again.
 func (t *execution) runRules(ctx context.Context) (machine.Result, error) {
 	for {
 		t.reservation.Close(false)
@@ -276,7 +280,7 @@ func (t *execution) missing(cause error) error {
 // errUnknownRun makes ResolveStep answer IGNORED_UNKNOWN_RUN.
 var errUnknownRun = errors.New("step of an unknown run")
 
-// commit stores the batch and makes its state the current one.
+// commit stores the batch and then makes the batch's state the current state of the run.
 func (t *execution) commit(ctx context.Context, result machine.Result) (Answer, error) {
 	t.e.runTable.committing(t.runEntry)
 	t.e.runs.Committing(t.state, result.State)

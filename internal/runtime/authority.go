@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// acts maps each command of a caller to the act that the policy decides about.
+// acts maps each kind of command that a caller can send to the act that the policy decides about.
 var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdEmitEvent:       policy.Emit,
 	machine.CmdSetArtifacts:    policy.Write,
@@ -32,11 +32,13 @@ var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdDecideStep:      policy.Approve,
 }
 
-// authorize makes checks (5) and (6) of semantics §4 and reports whether the principal acts from outside.
+// authorize performs the checks (5) and (6) of semantics §4. It reports whether the principal acts from
+// outside.
 //
-// Two checks come before it. A run that has ended is reported before missing rights, except for the answer to a step (semantics §9). If
-// the caller may see the run, a transition that the caller did not know of is also reported before missing rights. So if two callers
-// compete for a transition, the second one gets the transition that was made first, not an error about its token.
+// Two errors have precedence over missing rights. A run that has ended is reported first, except for
+// the answer to a step (semantics §9). If the caller may see the run, a transition that the caller did
+// not know of is also reported first. So if two callers compete for a transition, the second caller
+// receives the transition that was made first, and not an error about its token.
 func (t *execution) authorize() (outside bool, err error) {
 	if t.op.internal || t.op.start != nil {
 		return false, nil
@@ -75,7 +77,7 @@ func (t *execution) decide(ask policy.Ask) (policy.Verdict, error) {
 	return verdict, nil
 }
 
-// authorizeByLease makes the leases of a worker the only authority for its request.
+// authorizeByLease makes the policy decide about a worker's request only by the leases of that worker.
 func (t *execution) authorizeByLease(ask *policy.Ask) {
 	t.grant, ask.HoldsLease = t.op.holder.Holds(t.op.key.ID, t.op.token, ask.Act, t.op.command)
 	ask.Leased = false
@@ -95,8 +97,8 @@ func (t *execution) deny(err error) error {
 	return err
 }
 
-// tokenStatus checks the request's token. A step may be answered under the token of its turn even after that turn is over; then the
-// machine reports that the answer came too late.
+// tokenStatus checks the turn token of the request. The token of a turn may answer a step even after
+// that turn is over. In that case the machine reports that the answer came too late.
 func (t *execution) tokenStatus(act policy.Act) (policy.Token, Grant) {
 	var open *machine.Turn
 	if t.state != nil {
@@ -126,8 +128,9 @@ func orchestration(g *machine.Graph, s *machine.State) policy.Orchestration {
 	return policy.Internal
 }
 
-// turnAfter returns the open turn after a commit. If the answer must carry a token, turnAfter issues it, to the principal that opened the
-// turn of a run with execution CALLER.
+// turnAfter returns the open turn after a commit. If the answer must contain a token, turnAfter issues
+// the token for the principal that opened the turn. Only runs with the execution CALLER have such
+// tokens.
 func (t *execution) turnAfter(before *machine.State) *TurnRef {
 	turn := t.state.Turn
 	opened := turn != nil && (before == nil || before.Turn == nil ||
@@ -158,7 +161,8 @@ func mayHoldTurn(p Principal, o policy.Orchestration) bool {
 	return p.Scopes.Has(policy.RunsWrite)
 }
 
-// openTurn returns the identity of a state's open turn, with the token if the principal holds it.
+// openTurn returns the identity of a state's open turn. If the principal holds the turn, the result
+// also contains its token.
 func (t *execution) openTurn(g *machine.Graph, s *machine.State) *TurnRef {
 	if s.Turn == nil {
 		return nil

@@ -11,9 +11,9 @@ import (
 // cascadePage is the number of child runs that are read at once.
 const cascadePage = 256
 
-// CancelRun ends a run as CANCELLED. With Cascade it also cancels all descendants of the run. If the run has ended, the error is
-// FAILED_PRECONDITION RUN_TERMINAL, except for a repeat of its cancellation with the same ID. A repeat cascades again, so that an
-// interrupted cascade can be finished.
+// CancelRun ends a run as CANCELLED. With Cascade it also cancels all descendants of the run. If the
+// run has already ended, the error is FAILED_PRECONDITION RUN_TERMINAL. A repeated cancellation with
+// the same ID is no error. It cascades again, so that a caller can finish an interrupted cascade.
 func (e *Engine) CancelRun(ctx context.Context, req ControlRequest) (Answer, error) {
 	answer, err := e.Apply(ctx, Request{RunRef: req.RunRef, ID: req.ID, Command: machine.Cancel{Note: req.Note}})
 	if err != nil || !req.Cascade {
@@ -26,7 +26,7 @@ func (e *Engine) CancelRun(ctx context.Context, req ControlRequest) (Answer, err
 	return answer, e.cancelChildren(ctx, key, req.Principal, req.Note, 0)
 }
 
-// cancelChildren cancels all descendants of a run, by the parent index.
+// cancelChildren cancels all descendants of a run. It finds them by the parent index.
 func (e *Engine) cancelChildren(ctx context.Context, parent RunKey, by Principal, note string, depth int) error {
 	if depth > machine.MaxDepth {
 		return nil

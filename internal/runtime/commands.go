@@ -25,8 +25,8 @@ func (e *Engine) SendInput(ctx context.Context, req InputRequest) (Answer, error
 	})
 }
 
-// SetArtifacts writes artifacts without a transition (semantics §7), under the authority of EmitEvent.
-// Idempotent by WriteID.
+// SetArtifacts writes artifacts without a transition (semantics §7). It requires the same rights as
+// EmitEvent. Idempotent by WriteID.
 func (e *Engine) SetArtifacts(ctx context.Context, req ArtifactsRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.WriteID, TurnToken: req.TurnToken,
@@ -47,8 +47,8 @@ func (e *Engine) CompleteTurn(ctx context.Context, req CompleteRequest) (Answer,
 	})
 }
 
-// FailTurn reports a failed execution of the open turn (semantics §5). The next attempt follows after a pause, or the run ends. FailTurn
-// is idempotent as CompleteTurn is.
+// FailTurn reports that an execution of the open turn failed (semantics §5). Either the next attempt
+// follows after a pause, or the run ends. FailTurn is idempotent in the same way as CompleteTurn.
 func (e *Engine) FailTurn(ctx context.Context, req FailRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -76,9 +76,10 @@ func (e *Engine) SuspendTurn(ctx context.Context, req TurnCall) (Answer, error) 
 	})
 }
 
-// RequestSteps requests tool calls of the open turn, in order (semantics §9). A request with a known key is
-// answered from the record. A request with a known key and another call is FAILED_PRECONDITION STEP_MISMATCH:
-// the attempt has failed, and the answer contains the run after that.
+// RequestSteps requests tool calls of the open turn, in order (semantics §9). If a request has the key
+// of an earlier request, its answer is the recorded one. If the key is known but the call differs, the
+// error is FAILED_PRECONDITION STEP_MISMATCH. In this case the attempt has failed, and the answer
+// contains the run after the failure.
 func (e *Engine) RequestSteps(ctx context.Context, req StepsRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -86,8 +87,8 @@ func (e *Engine) RequestSteps(ctx context.Context, req StepsRequest) (Answer, er
 	})
 }
 
-// ResolveStep answers a step (semantics §9). It returns no error if the answer is no longer accepted: Disposition then contains the
-// reason.
+// ResolveStep answers a step (semantics §9). If the answer is no longer accepted, ResolveStep returns
+// no error, and Disposition contains the reason.
 func (e *Engine) ResolveStep(ctx context.Context, req ResolveRequest) (Answer, error) {
 	answer, err := e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,

@@ -40,7 +40,8 @@ type Config struct {
 	DefaultWallTime, MaxWallTime time.Duration
 	// AllowTools are the tools that runs may call. "*" allows every tool. The default is an empty list, which allows no tool.
 	AllowTools []string
-	// Namespaces gives each namespace a number that is never reused. The namespace "default" always exists and has number 0.
+	// Namespaces assigns each namespace a number that is never reused. The namespace "default" always
+	// exists and has the number 0.
 	Namespaces validate.Namespaces
 	// Pack has the options for reading registered documents.
 	Pack pack.Options
@@ -58,12 +59,14 @@ type Config struct {
 	MaxLabels int
 	// MaxRunsInFlight bounds the runs that have not ended. Default 1 000 000.
 	MaxRunsInFlight int
-	// Quotas bounds what namespaces and principals may have; nil = no quotas.
+	// Quotas limits how much a namespace and a principal may have, for example runs. If it is nil,
+	// there are no quotas.
 	Quotas *quota.Limits
 	// Accounts are the operator's budgets over many runs; nil = no accounts.
 	Accounts *budget.Ledger
-	// Local reports whether an agent of a pack is a member of that pack in this store; otherwise the operator configures where the agent is.
-	// If Local is nil, this is unknown, and the usage of the agent is charged to the step.
+	// Local reports whether the agent of a pack is another member of that pack in this store. If it is
+	// not, the operator configures the address of the agent. If Local is nil, this is unknown, and the
+	// usage of the agent is charged to the step.
 	Local func(namespace uint32, pack, agent string) bool
 	// Prices are the prices of models that packs do not price; nil = none.
 	Prices *budget.Prices
@@ -73,7 +76,8 @@ type Config struct {
 	// TimersInFlight bounds the due timers that are fired at once. Default 256.
 	TimersInFlight int
 
-	// TraceShare is the share of runs that begin a trace although their caller sent no trace context, from 0 to 1. Default 0.
+	// TraceShare is the share of runs that begin a trace of their own if their caller sent no trace
+	// context. It is between 0 and 1. Default 0.
 	TraceShare float64
 }
 

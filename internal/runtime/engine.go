@@ -37,8 +37,8 @@ type Engine struct {
 	shown *render.Renderer
 }
 
-// New returns an engine for an open store. It starts no goroutine. The engine accepts inputs at once; timers fire only while [Engine.Run]
-// runs.
+// New returns an engine for an open store. It starts no goroutine. The engine accepts inputs
+// immediately, but timers fire only while [Engine.Run] runs.
 func New(cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("runtime: configuration: %w", err)
@@ -62,9 +62,9 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Run fires due timers until ctx ends, the engine drains or the store fails. It returns nil, or an error that wraps
-// [machine.ErrIndeterminate]. After this error the process must end, because only the next start can read from the journal what was
-// committed.
+// Run fires due timers until ctx ends, the engine drains or the store fails. It returns nil, or an
+// error that wraps [machine.ErrIndeterminate]. After this error the process must end. Only the next
+// start can find out from the journal what was committed.
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -101,18 +101,19 @@ func (e *Engine) Close() error {
 	return e.Drain(context.Background())
 }
 
-// Failed returns a channel that is closed when the outcome of a commit is unknown. From then on the engine refuses every input with
-// UNAVAILABLE COMMIT_UNKNOWN, and the process should end.
+// Failed returns a channel that is closed when the outcome of a commit is unknown. After that, the
+// engine refuses every input with UNAVAILABLE COMMIT_UNKNOWN, and the process should end.
 func (e *Engine) Failed() <-chan struct{} { return e.limiter.Failed() }
 
-// Health returns nil while inputs are accepted, otherwise the reason why they are not.
+// Health returns nil if the engine accepts inputs. Otherwise it returns the reason why the engine does
+// not accept them.
 func (e *Engine) Health() error { return e.limiter.Check() }
 
-// Namespace returns the number of a namespace; an unknown name is NOT_FOUND.
+// Namespace returns the number of a namespace. For an unknown name the error is NOT_FOUND.
 func (e *Engine) Namespace(name string) (uint32, error) { return e.cfg.Namespaces.Number(name) }
 
-// within returns the number of a call's namespace. If the principal may not use the namespace, the error is the same as for an unknown
-// namespace.
+// within returns the number of the namespace of a call. The error for a namespace that the principal
+// may not use is the same as for an unknown namespace.
 func (e *Engine) within(call Call) (uint32, error) {
 	return e.cfg.Namespaces.Within(call.Namespace, call.Principal.Namespaces)
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Idempotency is optimistic: the engine looks up an id only if its input was refused, or if its commit found that the id is used. The
-// order of the checks in semantics §4 still holds for callers: an input with a used id is answered as a repeat before any other refusal.
+// The check of idempotency ids is optimistic. The engine looks up an id only if the machine refused the
+// input, or if the commit found that the id is used. For callers, the order of the checks in semantics
+// §4 still holds: an input with a used id is answered as a repeat before any other refusal.
 
-// refuse returns the error for an input that was refused for the given reason. If the input is a repeat, it returns the answer of a
-// repeat instead.
+// refuse returns the error for an input that was refused for the given reason. If the input is a repeat
+// of an earlier input, refuse returns the answer to that input instead.
 func (t *execution) refuse(ctx context.Context, reason error) (Answer, error) {
 	answer, found, err := t.repeat(ctx)
 	if found || err != nil {
@@ -23,8 +24,8 @@ func (t *execution) refuse(ctx context.Context, reason error) (Answer, error) {
 	return Answer{}, reason
 }
 
-// repeat answers an input whose id was used before. If the body is the same, it returns the first answer, otherwise ALREADY_EXISTS. It
-// returns false if the id was not used.
+// repeat answers an input whose id was used before. If the body is the same, it returns the first
+// answer. Otherwise the error is ALREADY_EXISTS. It returns false if the id was not used before.
 func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 	if t.input.ID == "" {
 		return Answer{}, false, nil
@@ -50,7 +51,7 @@ func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 			Message: "another answer is recorded for this attempt",
 		}
 	case t.op.implicitID:
-		// The same execution sent another body: the caller gets the reason of the refusal (stale).
+		// The same execution sent another body. The caller gets the reason of the refusal (stale).
 		return Answer{}, false, nil
 	}
 	return Answer{}, false, &machine.Error{
@@ -59,7 +60,8 @@ func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 	}
 }
 
-// firstAnswer computes again, from the records, the answer of the first input with this id.
+// firstAnswer returns the answer to the first input with this id. It computes the answer again from the
+// records.
 func (t *execution) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, error) {
 	key := RunKey{Namespace: t.op.key.Namespace, ID: row.RunID}
 	entry, err := t.e.store.Entry(ctx, key.Namespace, key.ID, row.First)
@@ -83,7 +85,7 @@ func (t *execution) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer
 		Turn: t.openTurn(prog.Graph, result.State), Graph: prog.Graph,
 	}
 	if _, asked := entry.Input.Command.(machine.RequestSteps); asked {
-		// The answer has the steps that the first input requested, but with their current outcomes.
+		// The answer contains the steps that the first input requested, with their current outcomes.
 		answer.State = head
 		if result.Steps, err = t.stepsNow(ctx, key, head, result.Steps); err != nil {
 			return Answer{}, err
@@ -95,9 +97,10 @@ func (t *execution) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer
 	return t.withSteps(ctx, answer, result)
 }
 
-// stepsNow returns the current outcomes of requests that were answered before. A call that the caller itself may make is returned only
-// after its request was checked again, under the step's key. The check is needed because the caller may have lost the right to make the
-// call, or the run or the turn may be over.
+// stepsNow returns the current outcomes of requests that were answered before. If the caller itself may
+// make a call, stepsNow checks the request of this call again, under the step's key, before it returns
+// the call. The check is needed because the caller may have lost the right to make the call, or the run
+// or the turn may be over.
 func (t *execution) stepsNow(ctx context.Context, key RunKey, head *machine.State, first []machine.StepOutcome) ([]machine.StepOutcome, error) {
 	now := slices.Clone(first)
 	var out []int
@@ -121,7 +124,7 @@ func (t *execution) stepsNow(ctx context.Context, key RunKey, head *machine.Stat
 	return now, t.rerequest(out, now)
 }
 
-// rerequest checks the requests at the given places again, as if the requests were new.
+// rerequest checks the requests at the given indexes again, as if they were new requests.
 func (t *execution) rerequest(places []int, outcomes []machine.StepOutcome) error {
 	if _, err := t.authorize(); err != nil {
 		return err

@@ -9,12 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// inflightLimiter bounds how many inputs the engine works on at once. It also signals a drain when the last input has finished. Safe for
-// concurrent use.
+// inflightLimiter bounds how many inputs the engine processes at once. During a drain it signals when
+// the last input has finished. Safe for concurrent use.
 type inflightLimiter struct {
 	inFlight atomic.Int64
-	// limit is the number of inputs in flight above which Acquire rejects inputs. lastRetryAt is the latest time at which a rejected caller
-	// was asked to retry, as the clock's Elapsed.
+	// limit is the number of inputs in flight above which Acquire rejects inputs. lastRetryAt is the
+	// latest time at which a rejected caller was asked to retry, as a value of the clock's Elapsed.
 	limit       int64
 	lastRetryAt atomic.Int64
 	clock       Clock
@@ -32,8 +32,9 @@ func newInflightLimiter(limit int, clock Clock) *inflightLimiter {
 	return &inflightLimiter{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
 }
 
-// Acquire admits one input. It returns an error if the engine is draining or failed, or if more than share times the limit are in flight.
-// A share of 0 means no bound. The caller must call Release once for each admitted input.
+// Acquire admits one input. It returns an error if the engine is draining or has failed, or if the
+// number of inputs in flight exceeds share times the limit. If share is 0, there is no bound. The
+// caller must call Release once for each admitted input.
 func (l *inflightLimiter) Acquire(share int64) error {
 	got := l.inFlight.Add(1)
 	err := l.Check()
@@ -49,14 +50,16 @@ func (l *inflightLimiter) Acquire(share int64) error {
 	return err
 }
 
-// Bounds of the retry delay that a rejected caller gets. The shortest delay is a few times the duration of the inputs in flight.
+// These constants bound the retry delay that a rejected caller gets. The shortest delay is a few times
+// the duration of the inputs in flight.
 const (
 	shortestPause = 250 * time.Millisecond
 	longestPause  = 10 * time.Second
 )
 
-// retryDelay returns the delay after which the next rejected caller may retry, in nanoseconds. It spreads the retries, at most limit of
-// them in a second. If all callers came back at once, the process would be busy with rejecting them.
+// retryDelay returns the delay after which the next rejected caller may retry, in nanoseconds. It
+// spreads the retries over time, at most limit of them in a second. If all callers retried at once, the
+// process would be busy with rejecting them.
 func (l *inflightLimiter) retryDelay() int64 {
 	now := int64(l.clock.Elapsed())
 	for {
@@ -68,7 +71,7 @@ func (l *inflightLimiter) retryDelay() int64 {
 	}
 }
 
-// Check returns nil while the engine accepts inputs, else the reason why it does not.
+// Check returns nil if inputs are accepted. Otherwise it returns the reason why they are not accepted.
 func (l *inflightLimiter) Check() error {
 	select {
 	case <-l.failed:
@@ -107,10 +110,10 @@ func (l *inflightLimiter) Drain(ctx context.Context) error {
 	}
 }
 
-// Fail ends admission for good, because the content of the store is unknown.
+// Fail ends the admission of inputs permanently, because the content of the store is unknown.
 func (l *inflightLimiter) Fail() { l.failOnce.Do(func() { close(l.failed) }) }
 
-// commitUnknown returns the error for an input when it is unknown whether its commit is in the store.
+// commitUnknown returns the error for an input whose commit may or may not be in the store.
 func commitUnknown() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN",

@@ -15,16 +15,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// The operations that the engine offers to the packages around it. Each of these packages declares the part that it calls as its own
-// interface. The engine imports none of these packages.
+// This file has the operations that the engine offers to the packages around it. Each of these packages
+// declares the part that it calls as an interface of its own. The engine imports none of these
+// packages.
 
 // ApplyInternal executes an input that the engine itself makes. It does not ask the policy. Errors: those of [Engine.Apply].
 func (e *Engine) ApplyInternal(ctx context.Context, key RunKey, command machine.Command) (Answer, error) {
 	return e.apply(ctx, &operation{key: key, principal: Principal{Subject: OwnName}, internal: true, command: command})
 }
 
-// WithRunLock calls do in the run's turn, so that no input of the run is executed at the same time. do must not make an input of the same
-// run. Errors: the error of do, or QUEUE_FULL.
+// WithRunLock calls do while it holds the run's turn, so that no input of the run is executed at the
+// same time. do must not apply an input of the same run. Errors: the error of do, or QUEUE_FULL.
 func (e *Engine) WithRunLock(key RunKey, do func() error) error {
 	entry, err := e.runTable.acquireWait(key)
 	if err != nil {
@@ -34,7 +35,8 @@ func (e *Engine) WithRunLock(key RunKey, do func() error) error {
 	return do()
 }
 
-// Evict calls do in the run's own turn, like [Engine.WithRunLock]. Afterwards no state of the run is cached.
+// Evict calls do while it holds the run's turn, like [Engine.WithRunLock]. Afterwards no state of the
+// run is cached.
 func (e *Engine) Evict(key RunKey, do func() error) error {
 	entry, err := e.runTable.acquireWait(key)
 	if err != nil {
@@ -60,7 +62,8 @@ func (e *Engine) Programs() *packcache.Cache { return e.programs }
 // Turns returns the renderer of turns. Safe for concurrent use.
 func (e *Engine) Turns() *render.Renderer { return e.shown }
 
-// Terms returns the limits and defaults that apply when a run begins. The caller must not change them.
+// Terms returns the limits and defaults that apply when a run begins. The caller must not change the
+// returned value.
 func (e *Engine) Terms() *validate.Terms { return &e.terms }
 
 // Admit returns the number of a call's namespace if the caller has one of the scopes.
@@ -74,7 +77,7 @@ func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
 	return ns, Denied(policy.Require(call.Principal, scopes))
 }
 
-// FindReadable is [Engine.Find] for calls that only read: it also checks the scopes for reading.
+// FindReadable does the same as [Engine.Find], and also checks that the caller has a scope for reading.
 func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
 	key, err := e.Find(ref)
 	if err != nil {
@@ -88,8 +91,9 @@ func (e *Engine) NamespaceNumbers() []uint32 {
 	return slices.Collect(maps.Values(e.cfg.Namespaces))
 }
 
-// Inside calls do and counts it as an input in flight, so that a drain waits for it. If do returns [machine.ErrIndeterminate], the engine
-// fails as after a commit with an unknown outcome.
+// Inside calls do and counts the call as an input in flight, so that a drain waits for it. If do
+// returns [machine.ErrIndeterminate], the engine fails in the same way as after a commit with an
+// unknown outcome.
 func (e *Engine) Inside(do func() error) error {
 	if err := e.limiter.Acquire(0); err != nil {
 		return err

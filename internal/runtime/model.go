@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// prepare completes a command from stored data: it resolves the references in a model call to the messages that they refer to, and it
-// adds the approval data to commands about tool calls.
+// prepare completes a command with stored data. It resolves the references in a model call to the
+// messages that they refer to, and adds the approval data to commands about tool calls.
 func (t *execution) prepare(ctx context.Context) (err error) {
 	if t.op.command, err = conversation.Resolve(ctx, t.e.past, t.op.key, t.state, t.op.command); err == nil {
 		scene := approval.RunContext{Past: t.e.past, Key: t.op.key, State: t.state, Program: t.program, By: t.op.principal}
@@ -19,7 +19,8 @@ func (t *execution) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// stampModel adds the execution and the operator's prices to a request to a model, or to its answer.
+// stampModel stamps the execution and the operator's prices into a request to a model, or into its
+// answer.
 func (t *execution) stampModel(c machine.Command, b *validate.Body) machine.Command {
 	switch cmd := c.(type) {
 	case machine.RequestModel:
@@ -40,8 +41,9 @@ func (t *execution) stampModel(c machine.Command, b *validate.Body) machine.Comm
 	return c
 }
 
-// assignmentOf sets the execution of a request and returns its assignment. This is the worker and delivery of a lease, or the delivery
-// number of a caller's token. It returns nil if the turn was sent to no worker or caller.
+// assignmentOf sets the execution of a request and returns the assignment of the request. For a worker
+// this is the worker and the delivery of its lease. For a caller it is the delivery number of the
+// token. It returns nil if the turn was not sent to a worker or caller.
 func (t *execution) assignmentOf(seq *uint64, attempt *int) *machine.Assignment {
 	if t.resolveExecution(seq, attempt); t.grant.Token == "" {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Principal is the authenticated caller: a name by its parts, and scopes.
+// Principal is the authenticated caller. It consists of a name, which has several parts, and of scopes.
 type Principal = policy.Principal
 
-// WiredPrincipal is a principal as it is sent to another node.
+// WiredPrincipal is a principal in the form in which it is sent to another node.
 type WiredPrincipal = policy.Wire
 
 // Scopes is a set of rights of a [Principal].
@@ -22,7 +22,7 @@ type Operation = policy.Operation
 // Operations returns the table of operations with the scopes that allow each.
 func Operations() []Operation { return policy.Operations }
 
-// The scopes; each comment is the name in the contract.
+// These are the scopes. The comment of each one is its name in the contract.
 const (
 	ScopePacksWrite     = policy.PacksWrite     // packs:write
 	ScopeRunsWrite      = policy.RunsWrite      // runs:write
@@ -39,20 +39,23 @@ const (
 	ScopeStepsApprove    = policy.StepsApprove    // steps:approve
 )
 
-// Names of the sidecar itself, which no caller may have.
+// These are the names of the sidecar itself. No caller may have them.
 const (
 	OwnName     = policy.OwnName
 	SidecarName = policy.SidecarName
 	CardsName   = policy.CardsName
 )
 
-// Anonymous returns the principal of every caller while authentication is off: all scopes but admin.
+// Anonymous returns the principal of every caller while authentication is off. It has all scopes except
+// admin.
 func Anonymous() Principal { return policy.Anonymous() }
 
-// Answerer returns the principal of an answer that was stored with the names of its scopes.
+// Answerer returns the principal that gave a stored answer. The answer is stored with the name of the
+// principal and the names of its scopes.
 func Answerer(name string, scopes []string) Principal { return policy.Answerer(name, scopes) }
 
-// Denied converts an error of the policy to a [machine.Error]. Other errors, and nil, are returned unchanged.
+// Denied converts an error of the policy to a [machine.Error]. Other errors and nil are returned
+// unchanged.
 func Denied(err error) error {
 	var d *policy.Denied
 	if !errors.As(err, &d) {

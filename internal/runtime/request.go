@@ -8,10 +8,11 @@ import (
 
 // Call holds the caller and the namespace of a request.
 type Call struct {
-	// Namespace is the name of the namespace; "" = "default".
+	// Namespace is the name of the namespace. "" means "default".
 	Namespace string
 	Principal Principal
-	// Worker is set for the requests of a connected worker: its leases are its authority.
+	// Worker is set for the requests of a connected worker. The leases of the worker determine its
+	// rights.
 	Worker LeaseHolder
 }
 
@@ -21,16 +22,17 @@ type RunRef struct {
 	RunID string
 }
 
-// Request is one input to one run, the argument of [Engine.Apply]. The typed methods (EmitEvent,
-// CompleteTurn, ...) build it.
+// Request is one input to one run. It is the argument of [Engine.Apply]. The typed methods, such as
+// EmitEvent and CompleteTurn, build a Request.
 type Request struct {
 	RunRef
-	// ID is the idempotency id, unique per run and kind of command; "" = none: a repeat is then a new input.
-	// At most 256 bytes.
+	// ID is the idempotency id. It is unique for a run and a kind of command, and has at most 256
+	// bytes. If it is "", a repeat of the request is a new input.
 	ID string
-	// TurnToken is the token that the holder of the open turn received; "" = none.
+	// TurnToken is the token that the holder of the open turn received. It is "" if the caller has
+	// none.
 	TurnToken string
-	// Command must be any but Start, FireTimer, LoseTurn, LoseStep and
+	// Command is the command. All commands are allowed except Start, FireTimer, LoseTurn, LoseStep and
 	// NoteDelegation.
 	Command machine.Command
 }
@@ -40,41 +42,46 @@ type StartRequest struct {
 	Call
 	// Pack is "id", "id@version" or "sha256:<hex>".
 	Pack string
-	// Agent is a member key of the pack; the run executes that agent.
+	// Agent is a member key of the pack. It selects the agent that the run executes.
 	Agent string
-	// State overrides the workflow's entry state; any other state needs the scope admin.
+	// State replaces the entry state of the workflow. A state other than the entry state needs the
+	// scope admin.
 	State string
-	// Variables is one JSON object; empty = {}. At most Config.MaxVariableBytes.
+	// Variables is one JSON object. If it is empty, it means {}. Config.MaxVariableBytes bounds its
+	// size.
 	Variables []byte
-	// Input is the first message of the entry visit; empty = none.
+	// Input is the first message of the entry visit. It is empty if there is none.
 	Input []machine.Part
 	// Execution is required.
 	Execution machine.Execution
-	// Labels have distinct keys; at most Config.MaxLabels. Given are labels that the sidecar itself adds.
+	// Labels are the labels of the caller. Their keys must be distinct, and Config.MaxLabels bounds
+	// their number. Given are labels that the sidecar itself adds.
 	Labels, Given []machine.Label
-	// RequestID is the idempotency id, unique per principal and namespace; "" = none.
+	// RequestID is the idempotency id. It is unique for a principal and a namespace. It is "" if there
+	// is none.
 	RequestID string
-	// MaxSteps lowers the pack's max_steps (RFC-103 context.max_steps); 0 = the pack's.
+	// MaxSteps lowers the pack's max_steps (RFC-103 context.max_steps). 0 means that the bound of the
+	// pack applies.
 	MaxSteps int
-	// MaxWallTime lowers the pack's wall time; 0 = the pack's.
+	// MaxWallTime lowers the pack's wall time. 0 means that the wall time of the pack applies.
 	MaxWallTime time.Duration
-	// Parent and Depth are set for the child run of a delegation.
+	// Parent and Depth are set if the run is the child run of a delegation.
 	Parent *machine.Parent
 	Depth  int
-	// Lease and Policy bound what a run of a delegation may consume and which tools it may call; zero = no
-	// bound, no list.
+	// Lease bounds the consumption of a run of a delegation; zero means that there is no bound. Policy
+	// restricts the tools that the run may call; nil means that there is no restriction.
 	Lease  machine.Amount
 	Policy *machine.ToolPolicy
-	// Payer names the accounts that are charged for the run of a delegation within this store. Nil = the
-	// accounts of the run's own labels; nil for a child of a run in this store (Parent without Origin) =
-	// none. Callers cannot set it.
+	// Payer names the accounts that are charged for the run of a delegation within this store. If it is
+	// nil, the accounts of the run's own labels are charged. For a child of a run in this store (Parent
+	// without Origin), nil means that no account is charged. Callers cannot set it.
 	Payer *machine.Payer
-	// Task and Envelope are set for a run that begins with a message to an agent.
+	// Task and Envelope are set if the run begins with a message to an agent.
 	Task     *machine.Task
 	Envelope *machine.Envelope
-	// Traceparent is the caller's W3C trace context. An invalid one is ignored, as the standard says. It is
-	// stored as the label [trace.Label] unless the caller sets that label, and it is not compared between a
-	// request and its repeat.
+	// Traceparent is the caller's W3C trace context. An invalid value is ignored, as the standard
+	// requires. The value is stored as the label [trace.Label], unless the caller sets that label. When
+	// a request is repeated, the values are not compared.
 	Traceparent string
 }
 
@@ -84,7 +91,7 @@ type EmitRequest struct {
 	Event     string
 	Artifacts []machine.ArtifactWrite
 	EventID   string
-	// ExpectedSeq must be the run's visit_seq; 0 = not checked.
+	// ExpectedSeq must equal the run's visit_seq. 0 means that it is not checked.
 	ExpectedSeq uint64
 	TurnToken   string
 }
@@ -95,9 +102,10 @@ type InputRequest struct {
 	Parts       []machine.Part
 	MessageID   string
 	ExpectedSeq uint64
-	// Envelope is that of a message to an agent; nil = none.
+	// Envelope is the envelope of a message to an agent. It is nil for other inputs.
 	Envelope *machine.Envelope
-	// Step sends the parts to the agent of a pending delegation that asks a question; 0 = to the turn.
+	// Step is the pending delegation whose agent asks a question and receives the parts. If it is 0,
+	// the turn receives the parts.
 	Step uint32
 }
 
@@ -114,13 +122,13 @@ type ArtifactsRequest struct {
 type TurnCall struct {
 	RunRef
 	TurnToken string
-	// TurnSeq and Attempt name the execution. Both 0 = the token's execution, or the open turn's where no
-	// token is required.
+	// TurnSeq and Attempt identify the execution. If both are 0, the request is for the execution of
+	// the token or, if no token is required, for the current execution of the open turn.
 	TurnSeq uint64
 	Attempt int
-	// ID is the idempotency id. Empty for CompleteTurn and FailTurn means the execution itself: its first
-	// completion wins, and the same completion again is a duplicate. Without ID and TurnSeq a repeat is
-	// recognized only as long as its token is remembered.
+	// ID is the idempotency id. If it is empty for CompleteTurn or FailTurn, the execution itself is
+	// the id: the first completion wins, and the same completion again is a duplicate. Without ID and
+	// TurnSeq, a repeat is recognized only as long as its token is remembered.
 	ID string
 }
 
@@ -130,15 +138,16 @@ type CompleteRequest struct {
 	Output   []machine.Part
 	Messages []machine.Message
 	Usage    machine.Usage
-	// Event moves the run to another state; "" = no transition.
+	// Event moves the run to another state. "" means that there is no transition.
 	Event       string
 	Artifacts   []machine.ArtifactWrite
 	ExpectedSeq uint64
-	// Await makes the run wait in any state; not allowed with an Event.
+	// Await makes the run wait. It is possible in any state, but not together with an Event.
 	Await machine.Awaiting
-	// Reply answers the message of another agent with a message instead of a task.
+	// Reply means that the message of another agent is answered with a message instead of a task.
 	Reply bool
-	// ConversationThroughStep is the MODEL step up to which the messages of the turn join the conversation.
+	// ConversationThroughStep is a MODEL step. The messages of the turn up to this step are added to
+	// the conversation.
 	ConversationThroughStep uint32
 }
 
@@ -148,9 +157,9 @@ type FailRequest struct {
 	Error     machine.Fault
 	Retryable bool
 	Usage     machine.Usage
-	// Reject reports whether the agent refuses the work; not allowed with Retryable.
+	// Reject reports that the agent refuses the work. It is not allowed together with Retryable.
 	Reject bool
-	// Rejected is the MODEL step whose answer the executor rejects; 0 = none.
+	// Rejected is the MODEL step whose answer the executor rejects. It is 0 if no answer is rejected.
 	Rejected uint32
 }
 
@@ -173,19 +182,20 @@ type ResolveRequest struct {
 	TurnToken string
 	Step      uint32
 	Tool      string
-	// Attempt is the attempt that is answered, from 1; required, because a repeat is recognized by it.
+	// Attempt is the number of the attempt that is answered, from 1. It is required, because a repeat
+	// is recognized by it.
 	Attempt int
 	OK      bool
-	// Result is the JSON result if OK, Error the error if not.
+	// Result is the JSON result if OK is true. Otherwise Error is the error.
 	Result []byte
 	Error  machine.Fault
-	// Final means that no attempt follows the error. RetryAfter is the shortest pause before the next
-	// attempt.
+	// Final means that no further attempt follows the error. RetryAfter is the shortest pause before
+	// the next attempt.
 	Final      bool
 	RetryAfter time.Duration
 	// Unknown reports whether the call may have happened despite the error.
 	Unknown bool
-	// Usage is what the attempt consumed, if Metered; otherwise the consumption is not known.
+	// Usage is the consumption of the attempt if Metered is true. Otherwise the consumption is unknown.
 	Usage   machine.Usage
 	Metered bool
 	ID      string
@@ -197,6 +207,6 @@ type ControlRequest struct {
 	RunRef
 	Note string
 	ID   string
-	// Cascade also cancels the runs that this one started (CancelRun only).
+	// Cascade also cancels the runs that this run started. It applies only to CancelRun.
 	Cascade bool
 }

@@ -11,18 +11,20 @@ import (
 // RunKey identifies a run in this process.
 type RunKey = machine.RunKey
 
-// runShards is a power of two, so that a hash picks a shard by its low bits.
+// runShards is the number of shards. It is a power of two, so that the low bits of a hash select a
+// shard.
 const runShards = 64
 
-// runTable holds, per run, the queue of inputs and the cached state. Only here the code depends on this
-// process owning every run of the store, so that this queue is the run's only one: [runTable.acquire] is the
-// place that would reject a run of another owner. An entry exists as long as an input holds or waits for its
-// turn or its state is cached. cache.LRU is not used, because entries in use must not be evicted and count no
-// bytes.
+// runTable holds the queue of inputs and the cached state of each run. It assumes that this process
+// owns every run of the store, so that there is no other queue for a run. No other code in this package
+// depends on this assumption: [runTable.acquire] is the place where a run of another owner would be
+// rejected. An entry exists while an input holds or waits for the turn of the run, or while the state
+// of the run is cached. cache.LRU is not used, because entries in use must not be evicted and do not
+// count in the size of the cache.
 //
-// Lock and order: each shard has a mutex that is held for a few instructions and never during a wait. A run's
-// turn is not a lock: one goroutine has it at a time, in the order of acquire, and keeps it for as long as a
-// commit takes.
+// Locks and order: each shard has a mutex, which is held for a few instructions and never during a
+// wait. The turn of a run is not a lock. One goroutine at a time has the turn, in the order of the
+// calls of acquire, and keeps it for the duration of a commit.
 type runTable struct {
 	seed   maphash.Seed
 	shards [runShards]runShard
@@ -31,8 +33,8 @@ type runTable struct {
 type runShard struct {
 	mu      sync.Mutex
 	entries map[RunKey]*runEntry
-	// lru is the sentinel of a ring of the idle entries, newest first. Their states take bytes together; the
-	// shard's share of the cache is limit.
+	// lru is the sentinel of a ring of the idle entries, the newest first. bytes is the size of their
+	// states. limit is the shard's share of the cache.
 	lru    runEntry
 	bytes  int64
 	limit  int64
@@ -40,13 +42,13 @@ type runShard struct {
 	tokens tokenTable
 }
 
-// runEntry is the queue and cached state of one run. All fields are guarded by the shard's mutex.
+// runEntry holds the queue and the cached state of one run. The mutex of the shard guards all fields.
 type runEntry struct {
 	key RunKey
 	// busy reports whether an input has the turn.
 	busy bool
-	// commitInFlight reports whether a commit is under way, so that the store may already have, and show, a
-	// newer state than this one.
+	// commitInFlight reports whether a commit of the run is in progress. Then the store may already
+	// contain and return a newer state than the cached one.
 	commitInFlight bool
 	first, last    *waiter
 	waiting        int
@@ -58,7 +60,7 @@ type runEntry struct {
 
 // waiter is one input that waits for its turn.
 type waiter struct {
-	// granted gets one value when the turn is the waiter's.
+	// granted receives one value when the waiter has the turn.
 	granted chan struct{}
 	next    *waiter
 }
@@ -82,8 +84,8 @@ func (s *runTable) shard(key RunKey) *runShard {
 	return &s.shards[maphash.String(s.seed, key.ID)&(runShards-1)]
 }
 
-// acquire requests the run's turn. If the returned waiter is nil, the caller has the turn at once; otherwise
-// it has the turn when the waiter is granted. The caller must end every turn with release.
+// acquire requests the run's turn. If the returned waiter is nil, the caller has the turn. Otherwise it
+// has the turn when the waiter is granted. The caller must end every turn with release.
 func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -107,7 +109,7 @@ func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
 	return entry, w, nil
 }
 
-// acquireWait takes the run's turn and waits for it without a limit.
+// acquireWait acquires the run's turn. It waits without a time limit.
 func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
 	entry, w, err := s.acquire(key)
 	if w != nil {
@@ -117,8 +119,8 @@ func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
 	return entry, err
 }
 
-// release ends the turn of an entry: state replaces the cached one (nil removes it), and the next waiter, if
-// any, gets the turn.
+// release ends the turn of an entry. state replaces the cached state; if it is nil, the cached state is
+// removed. If another input waits, it gets the turn.
 func (s *runTable) release(entry *runEntry, state *machine.State, prog *packcache.Program) {
 	shard := s.shard(entry.key)
 	shard.mu.Lock()
@@ -138,8 +140,8 @@ func (s *runTable) release(entry *runEntry, state *machine.State, prog *packcach
 	shard.evict()
 }
 
-// committing marks the start of a commit in the turn of an entry. Until its outcome is known, only the store
-// can say which state is the newest readable one.
+// committing marks the start of a commit. The caller holds the turn of the entry. Until the outcome of
+// the commit is known, only the store knows which state is the newest readable one.
 func (s *runTable) committing(entry *runEntry) {
 	shard := s.shard(entry.key)
 	shard.mu.Lock()
@@ -147,7 +149,7 @@ func (s *runTable) committing(entry *runEntry) {
 	entry.commitInFlight = true
 }
 
-// committed publishes the stored state, before the turn is released.
+// committed publishes the stored state. It must be called before the turn is released.
 func (s *runTable) committed(entry *runEntry, state *machine.State) {
 	shard := s.shard(entry.key)
 	shard.mu.Lock()
@@ -155,8 +157,8 @@ func (s *runTable) committed(entry *runEntry, state *machine.State) {
 	entry.state, entry.commitInFlight = state, false
 }
 
-// cached returns the cached state of a run, or nil. It is never older than the last answer to a caller, nor
-// than a record that the store has shown.
+// cached returns the cached state of a run, or nil. The state is never older than the last answer to a
+// caller, nor older than a record that the store has returned.
 func (s *runTable) cached(key RunKey) *machine.State {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -191,7 +193,7 @@ func (entry *runEntry) pop() *waiter {
 	return w
 }
 
-// link makes an idle entry the newest of the ring.
+// link makes an idle entry the newest entry of the ring.
 func (sh *runShard) link(entry *runEntry) {
 	entry.older, entry.newer = sh.lru.older, &sh.lru
 	entry.older.newer, sh.lru.older = entry, entry
@@ -204,8 +206,8 @@ func (sh *runShard) unlink(entry *runEntry) {
 	sh.bytes -= entry.bytes
 }
 
-// evict drops the oldest idle entries until the shard is within its share. One entry is always kept, so that
-// a run larger than the share is not loaded for each input.
+// evict drops the oldest idle entries until the shard is within its share of the cache. It always keeps
+// one entry, so that a run that is larger than the share does not have to be loaded for each input.
 func (sh *runShard) evict() {
 	for sh.bytes > sh.limit && sh.lru.newer != sh.lru.older {
 		oldest := sh.lru.newer
@@ -222,7 +224,7 @@ func queueFull(limit int) error {
 	}
 }
 
-// queueRetry is the pause, in nanoseconds, that a caller should make after QUEUE_FULL.
+// queueRetry is the pause that a caller should make after QUEUE_FULL, in nanoseconds.
 const queueRetry = 50_000_000
 
 // stateBytes estimates the memory of a cached state.

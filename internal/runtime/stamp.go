@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// stamp makes the machine's Input from the operation. It adds everything from outside that the pure machine
-// cannot read itself: time, principal, token, prices, hashes.
+// stamp makes the machine's Input from the operation. It adds everything from outside that the pure
+// machine cannot read itself: the time, the principal, the token, prices and hashes.
 func (t *execution) stamp(outside bool) {
 	t.input = machine.Input{
 		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.op.principal.Name(), ID: t.op.id, BodyHash: t.op.hash,
@@ -124,8 +124,8 @@ func (t *execution) stampSteps(cmd machine.RequestSteps, b *validate.Body) machi
 	return cmd
 }
 
-// denial returns the host's own refusal of a step, or nil. It checks the operator's allowlist, then the JSON
-// Schema of the tool's parameters.
+// denial returns the engine's own refusal of a step. It returns nil if the step is not refused. It
+// checks first the operator's allowlist and then the JSON Schema of the tool's parameters.
 func (t *execution) denial(r *machine.StepRequest) *machine.Denial {
 	if denied := approval.Denied(t.e.allow, t.program.Graph, r.Tool); denied != nil {
 		return denied
@@ -153,7 +153,8 @@ func (t *execution) stampResolve(cmd machine.ResolveStep, b *validate.Body) mach
 	return cmd
 }
 
-// resolveExecution fills in the execution of a request that names none: the token's, else the open turn's.
+// resolveExecution sets the execution of a request that does not name one. It uses the execution of the
+// token or, without a token, the current execution of the open turn.
 func (t *execution) resolveExecution(seq *uint64, attempt *int) {
 	turn := t.state.Turn
 	switch {
@@ -173,7 +174,7 @@ func (t *execution) resolveExecution(seq *uint64, attempt *int) {
 	}
 }
 
-// setImplicitID makes the execution itself the idempotency id of a completion that has none, so that the
+// setImplicitID makes the execution itself the idempotency id of a completion that has no id. So the
 // first completion of an execution wins.
 func (t *execution) setImplicitID(seq uint64, attempt int) {
 	if t.input.ID != "" || seq == 0 {

@@ -14,13 +14,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// StartRun begins a run (semantics §1, §3) and returns it with its first record and its first turn.
-// Idempotent by RequestID, per principal and namespace: the same request again is answered with the first
-// run, another request with the id is ALREADY_EXISTS.
+// StartRun begins a run (semantics §1, §3) and returns it with its first record and its first turn. It
+// is idempotent by RequestID, for a principal and a namespace. If the same request is repeated, the
+// answer is the first run. For another request with the same id, the error is ALREADY_EXISTS.
 //
-// Errors: PERMISSION_DENIED without the scope runs:write, or without admin for State; NOT_FOUND for the pack;
-// INVALID_ARGUMENT for execution, entry, labels and variables, by field; RESOURCE_EXHAUSTED for what is too
-// large.
+// Errors: PERMISSION_DENIED without the scope runs:write, or without admin if State is set; NOT_FOUND
+// for the pack; INVALID_ARGUMENT for execution, entry, labels and variables, with the name of the
+// field; RESOURCE_EXHAUSTED if a value is too large.
 func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error) {
 	ns, err := e.within(req.Call)
 	if err != nil {
@@ -41,24 +41,26 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	})
 }
 
-// CreateRequest is an input that creates a run, the argument of [Engine.CreateRun]. The code that builds it
-// has checked the principal's authority. Prepare is called at most once, before the run has a turn.
+// CreateRequest is an input that creates a run. It is the argument of [Engine.CreateRun]. The caller
+// must have checked the rights of the principal. Prepare is called at most once, before the run has a
+// turn.
 type CreateRequest struct {
 	Namespace uint32
 	Principal Principal
-	// ID is the idempotency id, unique per principal and namespace, "" = none. Hash is the hash of the
-	// request; a repeat must have the same one.
+	// ID is the idempotency id. It is unique for a principal and a namespace. It is "" if there is
+	// none. Hash is the hash of the request. A repeat must have the same hash.
 	ID   string
 	Hash [32]byte
-	// Command is an empty one of the kind that Prepare makes.
+	// Command is an empty command of the kind that Prepare makes.
 	Command machine.Command
-	// Prepare builds the first command and the program of the run with this id. Its error is returned unless
-	// the ID was used before.
+	// Prepare builds the first command and the program of the run with this id. If it fails, its error
+	// is returned, unless the ID was used before.
 	Prepare func(ctx context.Context, run string) (machine.Command, *packcache.Program, error)
 }
 
-// CreateRun creates a run: it gives the run an id, checks quotas, prepares the first input and applies it
-// like every other input. The caller must have checked the authority. Idempotent by ID.
+// CreateRun creates a run. It gives the run an id, checks quotas, prepares the first input and applies
+// it like every other input. The caller must have checked the rights of the principal. Idempotent by
+// ID.
 func (e *Engine) CreateRun(ctx context.Context, b CreateRequest) (Answer, error) {
 	c := &operation{principal: b.Principal, id: b.ID, hash: b.Hash, command: b.Command}
 	c.key = RunKey{Namespace: b.Namespace, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
@@ -80,7 +82,8 @@ func (e *Engine) CreateRun(ctx context.Context, b CreateRequest) (Answer, error)
 	return e.concluded(ctx, b.Namespace, &b.Principal, answer, err)
 }
 
-// refuseStart answers a start or fork that is refused, with the first answer if it is a repeat.
+// refuseStart returns the error for a start or fork that is refused. If the request is a repeat, it
+// returns the first answer instead.
 func (e *Engine) refuseStart(ctx context.Context, c *operation, reason error) (Answer, error) {
 	t := &execution{e: e, op: c}
 	t.op.start = &packcache.Program{Graph: &machine.Graph{}}
@@ -108,7 +111,7 @@ func (e *Engine) checkStart(req *StartRequest) error {
 	return validate.CheckParts("input", req.Input)
 }
 
-// prepareStart resolves pack, entry and variables and makes the command.
+// prepareStart resolves the pack, the entry and the variables of a start, and makes the command.
 func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *StartRequest) (machine.Command, *packcache.Program, error) {
 	entry := pack.Entry{Agent: req.Agent, State: req.State}
 	prog, err := e.programs.Start(ctx, ns, req.Pack, entry)
@@ -132,8 +135,8 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 	}, prog, nil
 }
 
-// startHash hashes the request as it was sent, with references unresolved. A repeat is recognized even if the
-// pack's default version has changed meanwhile.
+// startHash hashes the request in the form in which it was sent, before references are resolved. So a
+// repeat is recognized even if the pack's default version has changed in the meantime.
 func startHash(req *StartRequest) [32]byte {
 	b := validate.NewBody(machine.CmdStart)
 	defer b.Free()

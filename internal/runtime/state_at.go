@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// StateOf returns a run's state as it was after the commit that holds record seq; 0 = now. A past state is
-// replayed from the store's last checkpoint before it, so the cost does not depend on the length of the
-// journal. The caller must have checked that the run may be read.
+// StateOf returns the state of a run after the commit that contains the record seq. 0 means now. A past
+// state is replayed from the last checkpoint before it, so the cost does not depend on the length of
+// the journal. The caller must have checked that the principal may read the run.
 func (e *Engine) StateOf(ctx context.Context, key RunKey, seq uint64) (*machine.State, error) {
 	head, err := e.Head(ctx, key)
 	if err != nil || seq == 0 {
@@ -26,7 +26,7 @@ func (e *Engine) StateOf(ctx context.Context, key RunKey, seq uint64) (*machine.
 	return e.past.StateAt(ctx, key, head, prog.Graph, seq)
 }
 
-// replayTail replays entries on a stored state of a run, with the run's own program.
+// replayTail applies entries to a stored state of a run. It uses the program of the run.
 func (e *Engine) replayTail(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error) {
 	prog, err := e.programs.Of(ctx, head.Namespace, head)
 	if err != nil {

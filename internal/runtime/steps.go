@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// withSteps adds the recorded answers of its steps to an answer, and returns the error that the machine
-// reported although it committed.
+// withSteps adds the recorded answers of the requested steps to an answer. If the machine reported an
+// error although the input was committed, withSteps returns this error.
 func (t *execution) withSteps(ctx context.Context, answer Answer, result machine.Result) (Answer, error) {
 	key := RunKey{Namespace: t.op.key.Namespace, ID: answer.RunID}
 	steps, err := t.e.past.Answers(ctx, key, result.Steps)
@@ -26,9 +26,9 @@ func (t *execution) withSteps(ctx context.Context, answer Answer, result machine
 	return answer, result.Refused
 }
 
-// count adds the step requests made under the request's token, so that the default keys of the next requests
-// continue from there. After a turn was released the count starts at 1 again, even under the same token, as
-// in a repeated execution.
+// count counts the step requests that were made under the token of the request, so that the default
+// keys of the next requests continue after them. After a turn was released, the count starts at 1
+// again, even under the same token, as in a repeated execution.
 func (t *execution) count() {
 	if t.grant.Token == "" {
 		return

@@ -13,23 +13,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// maxClockSleep bounds one sleep while the timers wait for a wall clock time. The clock may be set meanwhile,
-// so it is read again after each sleep.
+// maxClockSleep bounds one sleep while the loop waits for a time of the wall clock. The clock may be
+// set during the sleep, so it is read again after each sleep.
 const maxClockSleep = time.Second
 
-// timerRetry is the pause before a timer is tried again that the store or a run has refused.
+// timerRetry is the pause before a timer is tried again if the store or a run has refused it.
 const timerRetry = time.Second
 
-// timerShard fires the durable timers of the store when they are due. Only [timerShard.round] assumes that this process fires all timers
-// of the store. Timers are read from the store in batches, so sleeping runs need no memory.
+// timerShard fires the durable timers of the store when they are due. Only [timerShard.round] assumes
+// that this process fires all timers of the store. Timers are read from the store in batches, so runs
+// that wait for a timer need no memory.
 type timerShard struct {
 	e *Engine
 	// alarm is the due time until which the loop sleeps. A timer that is set for an earlier time wakes the loop. While the loop reads the
 	// store, every new timer wakes it.
 	alarm atomic.Int64
 	wake  chan struct{}
-	// failed are the timers that could not be fired, with the time of the next try as the clock's Elapsed. So they do not prevent later
-	// timers from firing. Only the loop uses this map.
+	// failed are the timers that could not be fired. The value is the time of the next attempt, as a
+	// value of the clock's Elapsed. A timer in this map does not prevent later timers from firing. Only
+	// the loop uses this map.
 	failed map[machine.Timer]time.Duration
 }
 
@@ -60,14 +62,14 @@ func (t *timerShard) onTimerSet(due int64) {
 	}
 }
 
-// Special values that round returns instead of a time.
+// These are special values that round returns instead of a time.
 const (
 	roundImmediate = 0
 	roundRetry     = -1
 	roundNone      = math.MaxInt64
 )
 
-// run fires timers until ctx ends or the engine accepts no more inputs.
+// run fires timers until ctx ends or the engine no longer accepts inputs.
 func (t *timerShard) run(ctx context.Context) {
 	for ctx.Err() == nil && t.e.limiter.Check() == nil {
 		switch due := t.round(ctx); due {
@@ -82,8 +84,8 @@ func (t *timerShard) run(ctx context.Context) {
 	}
 }
 
-// sleepUntil sleeps until a time of the wall clock, in Unix nanoseconds, or until the loop is woken. It reads the wall clock every
-// maxClockSleep, because the clock may be set meanwhile.
+// sleepUntil sleeps until a time of the wall clock, in Unix nanoseconds, or until the loop is woken. It
+// reads the wall clock every maxClockSleep, because the clock may be set during the sleep.
 func (t *timerShard) sleepUntil(ctx context.Context, due int64) {
 	for {
 		pause := time.Duration(due - t.e.cfg.Clock.Now().UnixNano())
@@ -93,7 +95,8 @@ func (t *timerShard) sleepUntil(ctx context.Context, due int64) {
 	}
 }
 
-// sleep waits for the alarm. A nil alarm never comes. It returns false if something else woke the loop.
+// sleep waits until the alarm fires or the loop is woken. If alarm is nil, it never fires. sleep
+// returns false if the loop was woken.
 func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 	select {
 	case <-alarm:
@@ -106,8 +109,9 @@ func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 	return false
 }
 
-// round fires one batch of due timers. It returns the time at which the next timers are due, in Unix nanoseconds, or roundImmediate (at
-// once), roundRetry (a timer or the store failed) or roundNone (no timer is set).
+// round fires one batch of due timers. It returns the time at which the next timers are due, in Unix
+// nanoseconds, or one of three special values: roundImmediate (at once), roundRetry (a timer or the
+// store failed) or roundNone (no timer is set).
 func (t *timerShard) round(ctx context.Context) int64 {
 	t.alarm.Store(math.MaxInt64)
 	now := t.e.cfg.Clock.Now().UnixNano()
@@ -131,8 +135,8 @@ func (t *timerShard) round(ctx context.Context) int64 {
 	return next
 }
 
-// fresh returns the due timers, without the failed timers that must not be tried again yet. It also removes failed timers that are no
-// longer in the store from failed.
+// fresh returns the due timers, except the failed timers that must not be tried again yet. It also
+// removes the failed timers that are no longer in the store from the map failed.
 func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
 	now := t.e.cfg.Clock.Elapsed()
 	waiting := make(map[machine.Timer]time.Duration, len(t.failed))
@@ -148,8 +152,9 @@ func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
 	return fresh
 }
 
-// fireAll fires a batch of timers, each in the turn of its run, and waits for all of them, so that callers' inputs can be executed
-// between two batches. It reports whether any timer was fired.
+// fireAll fires a batch of timers and waits for all of them. Each timer is fired while the turn of its
+// run is held. Callers' inputs can be executed between two batches. fireAll reports whether any timer
+// was fired.
 func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	through := make([]bool, len(due))
 	var batch sync.WaitGroup
@@ -166,8 +171,8 @@ func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	return slices.Contains(through, true)
 }
 
-// fire applies one timer and reports whether it is finished. If a timer made no change, it was replaced after it was read. If such a
-// timer is still in the store, it counts as failed.
+// fire applies one timer and reports whether the timer is finished. If a timer made no change, it was
+// replaced after it was read. If it is nevertheless still in the store, it counts as failed.
 func (t *timerShard) fire(ctx context.Context, timer machine.Timer) bool {
 	answer, err := t.e.ApplyInternal(ctx, RunKey{Namespace: timer.Namespace, ID: timer.RunID}, machine.FireTimer{
 		Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due,

@@ -8,22 +8,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// endedTokens bounds, per shard, the runs without an open turn whose last token is still known.
+// endedTokens bounds, for each shard, the number of runs without an open turn whose last token is still
+// known.
 const endedTokens = 256
 
-// tokenPair holds a run's tokens: the token of the open turn, and the token of the turn or attempt before.
-// The holder of the previous token can still learn that its answer came too late.
+// tokenPair holds two tokens of a run: the token of the open turn, and the token of the turn or attempt
+// before it. The previous token is kept so that its holder can learn that its answer came too late.
 type tokenPair struct {
 	open, past Grant
-	// fenced are earlier tokens of the open turn that a newer token replaced.
+	// fenced are earlier tokens of the open turn, which a newer token replaced.
 	fenced []Grant
 }
 
-// maxFenced bounds the fenced tokens; the oldest is dropped.
+// maxFenced bounds the number of fenced tokens. Above it, the oldest one is dropped.
 const maxFenced = 8
 
-// tokenTable keeps the tokens of a shard's runs, in memory only: after a restart every token is stale.
-// cache.LRU is not used, because an open token must not be evicted.
+// tokenTable keeps the tokens of a shard's runs only in memory, so after a restart every token is
+// stale. cache.LRU is not used, because an open token must not be evicted.
 type tokenTable struct {
 	runs map[RunKey]*tokenPair
 	// ended is a ring of runs that had no open turn when they were added.
@@ -48,10 +49,11 @@ func (s *runTable) tokenStatus(key RunKey, turn *machine.Turn, token string) (po
 	return policy.TokenHeld, pair.open
 }
 
-// TokenOut returns the open turn of a run if a caller has a token for it; 0 = none.
+// TokenOut returns the open turn of a run if a caller has a token for it. It returns 0 if there is
+// none.
 func (e *Engine) TokenOut(key RunKey) uint64 { return e.runTable.holding(key) }
 
-// holding returns the open turn of a run if a caller has a token for it; 0 = none.
+// holding returns the open turn of a run if a caller has a token for it. It returns 0 if there is none.
 func (s *runTable) holding(key RunKey) uint64 {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -62,7 +64,8 @@ func (s *runTable) holding(key RunKey) uint64 {
 	return 0
 }
 
-// known finds a token among the run's open and past token, whether or not its turn is still open.
+// known finds a token among the open and the past token of the run. It also finds a token whose turn
+// has ended.
 func (s *runTable) known(key RunKey, token string) (Grant, bool) {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -79,7 +82,8 @@ func (s *runTable) known(key RunKey, token string) (Grant, bool) {
 	return Grant{}, false
 }
 
-// fenced returns the execution of a token that a newer token replaced; zero = the token is not known as one.
+// fenced returns the execution of a token that a newer token replaced. It returns the zero value if
+// there is no such token.
 func (s *runTable) fenced(key RunKey, token string) Grant {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -103,8 +107,8 @@ func (s *runTable) current(key RunKey, turn *machine.Turn, principal string) str
 	return ""
 }
 
-// issue makes a token the open turn's and fences the older one of the same execution. It returns false if the
-// table knows a later turn, because the caller's view is old.
+// issue makes tok the token of the open turn and fences the older token of the same execution. It
+// returns false if the table has a later turn, because then the caller's state is out of date.
 func (s *runTable) issue(key RunKey, tok Grant) bool {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -128,7 +132,7 @@ func (s *runTable) issue(key RunKey, tok Grant) bool {
 	return true
 }
 
-// retire moves the open token of a turn that is over to the past.
+// retire makes the open token the past token, because its turn has ended.
 func (s *runTable) retire(key RunKey, turn *machine.Turn) {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -142,7 +146,8 @@ func (s *runTable) retire(key RunKey, turn *machine.Turn) {
 	shard.tokens.age(key)
 }
 
-// age adds a run without an open token to the ring and drops the tokens of the oldest run in it.
+// age adds a run without an open token to the ring. If the ring is full, age drops the tokens of the
+// oldest run in it.
 func (t *tokenTable) age(key RunKey) {
 	if len(t.ended) < endedTokens {
 		t.ended = append(t.ended, key)
@@ -155,7 +160,8 @@ func (t *tokenTable) age(key RunKey) {
 	t.next = (t.next + 1) % endedTokens
 }
 
-// counted sets the number of step requests under a token, unless a newer token replaced it meanwhile.
+// counted sets the number of step requests that were made under a token. If a newer token has replaced
+// this token, counted does nothing.
 func (s *runTable) counted(key RunKey, token string, requests int) {
 	shard := s.shard(key)
 	shard.mu.Lock()

@@ -11,14 +11,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// TurnView is an open turn with all that its executor needs.
+// TurnView is an open turn with everything that its executor needs.
 type TurnView = render.TurnView
 
-// GetTurn reads the open turn of a run with execution CALLER, or of a state with orchestration external, and
-// gives its caller a new token that fences the older one.
+// GetTurn reads the open turn of a run with the execution CALLER, or of a state with external
+// orchestration. The caller gets a new token, which fences the older one.
 //
-// Errors: FAILED_PRECONDITION NO_OPEN_TURN or RUN_TERMINAL; PERMISSION_DENIED TURN_LEASED for a run of
-// WORKERS, SCOPE_MISSING.
+// Errors: FAILED_PRECONDITION NO_OPEN_TURN or RUN_TERMINAL; PERMISSION_DENIED SCOPE_MISSING;
+// PERMISSION_DENIED TURN_LEASED for a run with the execution WORKERS.
 func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 	key, err := e.Find(ref)
 	if err != nil {
@@ -40,7 +40,7 @@ func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 	}
 }
 
-// fetchTurn checks the right to the open turn and renders it.
+// fetchTurn checks the right of the principal to the open turn and renders the turn.
 func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnView, error) {
 	s, err := e.Head(ctx, key)
 	if err != nil {
@@ -74,7 +74,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 	return view, err
 }
 
-// takeToken issues a token for the turn as it was read. It returns false if that turn is over.
+// takeToken issues a token for the turn in view. It returns false if that turn has ended.
 func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
 	token := e.cfg.IDs.Token()
 	view.Token = token

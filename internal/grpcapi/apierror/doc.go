@@ -1,7 +1,9 @@
-// Package apierror gives every error the form that callers get: [Status] converts it to a
-// google.rpc.Status with reason, field, limit and allowed values. If callers must not see the error,
-// they get only an id, under which the log has it.
+// Package apierror converts errors to the form that callers receive. [Status] returns a
+// google.rpc.Status with reason, field, limit and allowed values. If callers must not see an error,
+// they receive only an id. The log contains the error under this id.
 //
-// It owns the table of codes and the limits of details. Invariant: an error that is not a
-// *machine.Error reveals no internals, and no detail exceeds the size of a trailer.
+// Owns: the table of codes and the limits of details.
+//
+// Guarantees: an error that is not a *machine.Error reveals no internals, and no detail exceeds the
+// size of a trailer.
 package apierror

@@ -22,15 +22,15 @@ import (
 // Domain is the domain of every google.rpc.ErrorInfo of this server.
 const Domain = "pawl.dev"
 
-// OwnerLost is the reason of a stream that ended because another node has taken over the store.
-// Package grpcapi uses it for a stream whose reader is stuck. The router handles it differently from
-// other reasons.
+// OwnerLost is the reason with which a stream ends when another node has taken over the store. Package
+// grpcapi uses it for a stream whose reader is stuck. The router handles this reason differently from
+// others.
 const OwnerLost = "OWNER_LOST"
 
-// CommitUnknown is the reason of a call with an unknown outcome: it may have taken effect.
+// CommitUnknown is the reason of a call with an unknown outcome. The call may have taken effect.
 const CommitUnknown = "COMMIT_UNKNOWN"
 
-// Reasons of errors that do not come from the engine.
+// These are the reasons of errors that do not come from the engine.
 const (
 	// CallEnded means that the context of the call ended before its answer.
 	CallEnded = "CALL_ENDED"
@@ -40,8 +40,8 @@ const (
 	RequestTooLarge = "REQUEST_TOO_LARGE"
 )
 
-// Limits of an error's details. gRPC sends them in a trailer, and clients on the C core drop a call
-// whose trailers exceed 8 KiB.
+// These constants limit the details of an error. gRPC sends the details in a trailer, and clients that
+// use the C core drop a call whose trailers exceed 8 KiB.
 const (
 	maxMessageBytes     = 768
 	MaxDescriptionBytes = 512
@@ -49,7 +49,7 @@ const (
 	maxAllowed          = 24
 )
 
-// Codes maps the engine's error codes to gRPC's. No other place does.
+// Codes maps the engine's error codes to gRPC codes. It is the only place that does so.
 var Codes = map[machine.Code]codes.Code{
 	machine.CodeInvalidArgument:    codes.InvalidArgument,
 	machine.CodeNotFound:           codes.NotFound,
@@ -76,8 +76,8 @@ var sentinels = []struct {
 	{machine.ErrIndeterminate, machine.Error{Code: machine.CodeUnavailable, Reason: CommitUnknown, Message: "it is not known whether the commit happened; repeat the request with the same id once the server is back"}},
 }
 
-// Withheld is an error of which the caller gets only an id. The log has the details under that
-// id.
+// Withheld is an error whose details the caller must not see. The caller gets only an id. The log
+// contains the details under this id.
 type Withheld struct {
 	ID    string
 	Cause error
@@ -86,15 +86,15 @@ type Withheld struct {
 func (f *Withheld) Error() string { return "internal error " + f.ID + ": " + f.Cause.Error() }
 func (f *Withheld) Unwrap() error { return f.Cause }
 
-// Withhold gives a cause an id under which the log has it.
+// Withhold returns an error that hides cause and has a new id.
 func Withhold(cause error) *Withheld {
 	var id [8]byte
 	_, _ = rand.Read(id[:])
 	return &Withheld{ID: hex.EncodeToString(id[:]), Cause: cause}
 }
 
-// Status converts any error to the status that the caller gets. If the second result is not nil, the
-// status contains only its id, and the caller of Status must log it.
+// Status converts any error to the status that the caller receives. If the second result is not nil,
+// the status contains only an id, and the code that called Status must log the Withheld.
 func Status(err error) (*status.Status, *Withheld) {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		if refusal.Code != machine.CodeInternal {
@@ -124,13 +124,13 @@ func ended(code codes.Code, text string) *status.Status {
 	return With(status.New(code, text), &errdetails.ErrorInfo{Domain: Domain, Reason: CallEnded})
 }
 
-// Unknown returns the status of a call of a method that the server does not have.
+// Unknown returns the status of a call if the server does not have the called method.
 func Unknown(method string) *status.Status {
 	return With(status.New(codes.Unimplemented, MethodUnknown+": no service of this server has the method "+Clip(method, MaxFieldBytes)+"; compare the versions of client and server"),
 		&errdetails.ErrorInfo{Domain: Domain, Reason: MethodUnknown, Metadata: map[string]string{"operation": Clip(method, MaxFieldBytes)}})
 }
 
-// Hidden returns the status for a withheld error: INTERNAL with the id.
+// Hidden returns the status for a withheld error. It is INTERNAL and contains the id.
 func Hidden(f *Withheld) (*status.Status, *Withheld) {
 	st := status.New(codes.Internal, "internal error; the server's log has it under "+f.ID)
 	return With(st, &errdetails.ErrorInfo{
@@ -166,7 +166,8 @@ func Refused(r *machine.Error) *status.Status {
 	return With(status.New(code, Clip(text, maxMessageBytes)), details...)
 }
 
-// describe returns the message for people: reason, field, limit and allowed values.
+// describe returns the message for people. It contains the reason, the field, the limit and the allowed
+// values.
 func describe(r *machine.Error) string {
 	var b strings.Builder
 	b.WriteString(r.Error())
@@ -185,7 +186,7 @@ func describe(r *machine.Error) string {
 	return b.String()
 }
 
-// errorInfo returns the same information as describe, for programs.
+// errorInfo returns the same information as describe in a form for programs.
 func errorInfo(r *machine.Error) *errdetails.ErrorInfo {
 	info := &errdetails.ErrorInfo{Domain: Domain, Reason: r.Reason, Metadata: map[string]string{}}
 	put := func(key, value string) {
@@ -215,7 +216,7 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// joinAllowed lists the first values and counts the rest.
+// joinAllowed lists the first values and the number of the other values.
 func joinAllowed(allowed []string) string {
 	if more := len(allowed) - maxAllowed; more > 0 {
 		return strings.Join(allowed[:maxAllowed], ", ") + fmt.Sprintf(", and %d more", more)
@@ -223,7 +224,7 @@ func joinAllowed(allowed []string) string {
 	return strings.Join(allowed, ", ")
 }
 
-// Clip shortens to at most n bytes of valid UTF-8.
+// Clip shortens a text to at most n bytes of valid UTF-8.
 func Clip(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {
@@ -232,8 +233,8 @@ func Clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n-3], "") + "..."
 }
 
-// With adds details to a status. If they cannot be encoded, which does not happen for messages of this
-// process, it returns the status without them.
+// With adds details to a status. If the details cannot be encoded, it returns the status without them.
+// Messages of this process can always be encoded.
 func With(st *status.Status, details ...protoadapt.MessageV1) *status.Status {
 	if full, err := st.WithDetails(details...); err == nil {
 		return full

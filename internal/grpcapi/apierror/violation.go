@@ -16,8 +16,8 @@ const InvalidRequest = "INVALID_REQUEST"
 // MaxViolations limits the fields that one error names.
 const MaxViolations = 8
 
-// violationStatus converts a status of the validation interceptor to the form of all other errors.
-// It returns other statuses unchanged.
+// violationStatus converts a status of the validation interceptor to the form that all other errors
+// have. It returns other statuses unchanged.
 func violationStatus(st *status.Status) *status.Status {
 	for _, detail := range st.Details() {
 		if violations, ok := detail.(*validatepb.Violations); ok {
@@ -48,8 +48,8 @@ func Constraint(st *status.Status, violations []*validatepb.Violation) *status.S
 	return With(status.New(st.Code(), text), info, bad)
 }
 
-// violationText returns the library's text, except for enums, whose numbers mean little to
-// readers, and for names with a pattern.
+// violationText returns the text of the validation library. It returns a text of its own in two cases:
+// for enums, because their numbers mean little to readers, and for names with a pattern.
 func violationText(v *validatepb.Violation) string {
 	if allowed := enumNames(v); allowed != nil {
 		return "must be one of " + strings.Join(allowed, ", ")
@@ -88,7 +88,7 @@ func enumNames(v *validatepb.Violation) []string {
 	return nil
 }
 
-// enumAt follows a path of fields to an enum. It returns nil if there is none.
+// enumAt follows a path of fields to an enum. It returns nil if the path does not lead to an enum.
 func enumAt(m protoreflect.MessageDescriptor, path []*validatepb.FieldPathElement) protoreflect.EnumDescriptor {
 	for i, element := range path {
 		field := m.Fields().ByName(protoreflect.Name(element.GetFieldName()))

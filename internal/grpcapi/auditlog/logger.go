@@ -21,14 +21,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Limits of lines about unauthenticated callers: a burst, and a rate per second. The next line
-// says how many lines were omitted.
+// These constants limit the lines about unauthenticated callers: the size of a burst, and the rate per
+// second. If lines were omitted, the next line contains their number.
 const (
 	strangersBurst  = 500
 	strangersPerSec = 50
 )
 
-// maxTextBytes limits each text that a line copies from a request.
+// maxTextBytes limits each text that is copied from a request to a line, in bytes.
 const maxTextBytes = 256
 
 // Logger writes audit lines. A nil Logger writes none. Safe for concurrent use.
@@ -40,7 +40,7 @@ type Logger struct {
 }
 
 // New returns a Logger that writes to log. operations are the known operations by name. If log is nil,
-// it returns nil.
+// New returns nil.
 func New(log *audit.Log, operations map[string]runtime.Operation) *Logger {
 	if log == nil {
 		return nil
@@ -48,7 +48,7 @@ func New(log *audit.Log, operations map[string]runtime.Operation) *Logger {
 	return &Logger{log: log, operations: operations, strangers: rate.NewLimiter(strangersPerSec, strangersBurst)}
 }
 
-// Admit returns an error for a call that changes state while the audit log cannot be written.
+// Admit returns an error if a call changes state and the audit log cannot be written.
 func (t *Logger) Admit(method string) error {
 	if t == nil || !t.operations[method].Changes || t.log.Ready() == nil {
 		return nil
@@ -63,8 +63,8 @@ func unavailable() error {
 	}
 }
 
-// Unary is the interceptor for unary calls. It runs before authentication, so that it sees refused
-// callers too, and its errors pass the interceptor that converts errors.
+// Unary is the interceptor for unary calls. It runs before authentication, so that it also sees refused
+// callers. The interceptor that converts errors also converts its errors.
 func (t *Logger) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	if err := t.Admit(info.FullMethod); err != nil {
 		return nil, err
@@ -86,7 +86,8 @@ func (t *Logger) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return resp, err
 }
 
-// made returns the name of the resource that an answer contains, or "".
+// made returns the name of the resource that the call created, according to its answer. It returns ""
+// if there is none.
 func made(method string, resp any) string {
 	resp, err := inprocess.Decoded(method, resp)
 	if err != nil {
@@ -95,8 +96,8 @@ func made(method string, resp any) string {
 	return about(resp).resource
 }
 
-// Stream is the interceptor for streams. A stream has one line, at its end. A backup has another line
-// before its first byte is sent.
+// Stream is the interceptor for streams. It writes one line for a stream, at its end. For a backup it
+// writes another line before the first byte is sent.
 func (t *Logger) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := t.Admit(info.FullMethod); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (t *Logger) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return err
 }
 
-// Completed writes the line about a call of an authenticated caller that did not pass the
+// Completed writes the line about a call of an authenticated caller that did not go through the
 // interceptors.
 func (t *Logger) Completed(ctx context.Context, method string, req any, err error) {
 	if t != nil {
@@ -146,8 +147,8 @@ func (t *Logger) note(ctx context.Context, method string, caller *auth.Caller, w
 	switch st.Code() {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.ResourceExhausted:
 	default:
-		// A missing resource is no refusal for a read, except a namespace that the caller has no
-		// right to.
+		// For a read, a missing resource is not treated as a refusal. The exception is a namespace to
+		// which the caller has no right.
 		if !t.operations[method].Changes && reason != "NAMESPACE_NOT_FOUND" {
 			return
 		}
@@ -158,7 +159,7 @@ func (t *Logger) note(ctx context.Context, method string, caller *auth.Caller, w
 // outcomeStarted is the outcome in the line that is written before a stream sends data.
 const outcomeStarted = "BEGUN"
 
-// add writes a line. It omits lines about unauthenticated callers above their limit.
+// add writes a line. If there are too many lines about unauthenticated callers, add omits the line.
 func (t *Logger) add(ctx context.Context, method string, caller *auth.Caller, what subject, outcome, reason string) error {
 	e := audit.Entry{
 		Method: strings.TrimPrefix(method, "/"), Namespace: what.namespace, Resource: what.resource, RequestID: what.id,
@@ -177,7 +178,7 @@ func (t *Logger) add(ctx context.Context, method string, caller *auth.Caller, wh
 		return nil
 	}
 	e.LeftOut = t.left.Swap(0)
-	// The log keeps its error, so that [Logger.Admit] refuses later changes.
+	// The log remembers its error, so that [Logger.Admit] refuses later changes.
 	if t.log.Add(e) != nil {
 		t.left.Add(e.LeftOut)
 		return unavailable()
@@ -199,8 +200,8 @@ type firstStream struct {
 	ctx  context.Context //nolint:containedctx // it is the stream's, with the caller's seat in it
 	read bool
 	what subject
-	// beforeFirstSend is called before the first message is sent. It is nil after that, or if the
-	// stream needs no call.
+	// beforeFirstSend is called before the first message is sent. It is nil after that call, or if the
+	// stream does not need it.
 	beforeFirstSend func() error
 }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// subject is what a line says about a request: namespace, resource, the id that the caller gave the
-// request, and the principal for which the caller claims to act.
+// subject is the part of a line that describes a request: the namespace, the resource, the id that the
+// caller chose for the request, and the principal for which the caller claims to act.
 type subject struct{ namespace, resource, id, claims string }
 
-// about reads the names and ids of a request, never its values.
+// about returns the names and ids of a request. It never returns values.
 func about(m any) subject {
 	var s subject
 	switch in := m.(type) {

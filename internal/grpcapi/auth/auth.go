@@ -16,14 +16,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Caller is an authenticated caller with the proof of its name.
+// Caller is an authenticated caller together with the proof of its name.
 type Caller struct {
 	runtime.Principal
-	// token is the digest of the bearer token that proved the name. It is zero for another proof.
+	// token is the digest of the bearer token that proved the name. It is zero if the name was proved
+	// differently.
 	token [sha256.Size]byte
-	// certificate is the certificate that proved the name. It is nil for another proof.
+	// certificate is the certificate that proved the name. It is nil if the name was proved
+	// differently.
 	certificate *Identity
-	// issued has the claims of an issuer's token. It is nil for another proof.
+	// issued contains the claims of the issuer's token that proved the name. It is nil if the name was
+	// proved differently.
 	issued *oidc.Identity
 }
 
@@ -40,15 +43,15 @@ func CallerOf(ctx context.Context) *Caller {
 	return &Caller{}
 }
 
-// WithCaller returns a context that carries the caller of a call.
+// WithCaller returns a context that contains the caller of a call.
 func WithCaller(ctx context.Context, p *Caller) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
 type rightsKey struct{}
 
-// WithRights is WithCaller for a caller whose rights were read from by. If the rights have changed
-// since, [Authenticator.Unary] checks the caller again.
+// WithRights does the same as [WithCaller] for a caller whose rights were read from by. If the rights
+// have changed since, [Authenticator.Unary] checks the caller again.
 func WithRights(ctx context.Context, p *Caller, by *AuthState) context.Context {
 	return context.WithValue(WithCaller(ctx, p), rightsKey{}, by)
 }
@@ -58,7 +61,7 @@ type Authenticator struct {
 	Current atomic.Pointer[AuthState]
 	// Operations has the known operations by method name.
 	Operations map[string]runtime.Operation
-	// own is nil if the sidecar does not call itself.
+	// own identifies the sidecar itself. It is nil if the sidecar does not call itself.
 	own  *own
 	lent lent
 }
@@ -67,17 +70,17 @@ type Authenticator struct {
 // replaces it.
 type AuthState struct {
 	Tokens *TokenSet
-	// Issuers is nil if no tokens of issuers are accepted.
+	// Issuers is nil if tokens of issuers are not accepted.
 	Issuers *oidc.Set
 	// Certificates is nil if callers need no certificate.
 	Certificates *CertificateSet
 	changed      chan struct{}
 }
 
-// AsksToken reports whether callers must show a bearer token.
+// AsksToken reports whether callers must send a bearer token.
 func (s *AuthState) AsksToken() bool { return !s.Tokens.Empty() || !s.Issuers.Empty() }
 
-// NewAuthenticator returns an Authenticator with the operations by name and the present rights.
+// NewAuthenticator returns an Authenticator with the operations by name and the current rights.
 func NewAuthenticator(operations map[string]runtime.Operation, by AuthState) *Authenticator {
 	a := &Authenticator{Operations: operations}
 	by.changed = make(chan struct{})
@@ -85,7 +88,7 @@ func NewAuthenticator(operations map[string]runtime.Operation, by AuthState) *Au
 	return a
 }
 
-// Replace installs new rights. Streams of principals that have lost a right end.
+// Replace installs new rights. It ends the streams of principals that have lost a right.
 func (a *Authenticator) Replace(by AuthState) {
 	by.changed = make(chan struct{})
 	close(a.Current.Swap(&by).changed)
@@ -123,9 +126,9 @@ func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
 	return WithCaller(ctx, p), nil
 }
 
-// Identify returns the caller of a context: by token if tokens are configured, otherwise by client
-// certificate if certificates are requested. Otherwise the caller is anonymous. Every listener uses
-// it.
+// Identify returns the caller of a context. If tokens are configured, the token identifies the caller.
+// Otherwise, if certificates are requested, the client certificate identifies it. Otherwise the caller
+// is anonymous. Every listener uses this function.
 func (a *Authenticator) Identify(ctx context.Context) (*Caller, error) {
 	now := a.Current.Load()
 	if p := a.ownCaller(ctx); p != nil {
@@ -169,8 +172,8 @@ func (s *AuthState) byIssuer(ctx context.Context, token string) (*Caller, error)
 	return &Caller{Principal: id.Principal, issued: id}, nil
 }
 
-// Lasting returns the context for a stream or a wait of a caller. It ends when the caller's token
-// expires; its cause says so.
+// Lasting returns the context for a stream or a wait of a caller. The context ends when the caller's
+// token expires, and its cause then says so.
 func Lasting(ctx context.Context, p *Caller) (context.Context, context.CancelFunc) {
 	if p.issued == nil {
 		return ctx, func() {}
@@ -178,8 +181,8 @@ func Lasting(ctx context.Context, p *Caller) (context.Context, context.CancelFun
 	return context.WithDeadlineCause(ctx, p.issued.Until, oidc.Expired())
 }
 
-// byCertificate identifies a caller by its certificate. On the Unix socket, where no certificate can
-// be shown, the caller is the owner of the process.
+// byCertificate identifies a caller by its certificate. On the Unix socket, where a client cannot send
+// a certificate, the caller is the owner of the process.
 func (s *AuthState) byCertificate(ctx context.Context) (*Caller, error) {
 	id, owner := shown(ctx)
 	switch {
@@ -204,8 +207,8 @@ func (a *Authenticator) Authorize(p *Caller, method string) error {
 	}
 }
 
-// Recheck checks again whether a principal may use a stream that is open. It also fails if the
-// principal has lost the right to sensitive values, because the stream was opened with that right.
+// Recheck checks again whether a principal may use an open stream. It also fails if the principal has
+// lost the right to sensitive values, because the stream was opened with this right.
 func (a *Authenticator) Recheck(p *Caller, method string) error {
 	still, err := a.Reauthorize(p, method)
 	if err != nil {
@@ -224,7 +227,7 @@ func (a *Authenticator) Recheck(p *Caller, method string) error {
 	return nil
 }
 
-// Still returns an error if an admitted principal has lost one of its rights.
+// Still returns an error if an admitted principal has lost one of its rights since.
 func (a *Authenticator) Still(p *Caller) error {
 	still, err := a.now(p)
 	if err == nil && !still.Scopes.Has(p.Scopes) {
@@ -233,7 +236,7 @@ func (a *Authenticator) Still(p *Caller) error {
 	return err
 }
 
-// Reauthorize returns the principal with its present rights, if they still permit the method.
+// Reauthorize returns the principal with its current rights if they still permit the method.
 func (a *Authenticator) Reauthorize(p *Caller, method string) (*Caller, error) {
 	still, err := a.now(p)
 	if err != nil {
@@ -242,8 +245,8 @@ func (a *Authenticator) Reauthorize(p *Caller, method string) (*Caller, error) {
 	return still, a.Authorize(still, method)
 }
 
-// now returns a principal with its present rights, or itself if this process did not
-// authenticate it.
+// now returns a principal with its current rights. If this process did not authenticate the principal,
+// now returns it unchanged.
 func (a *Authenticator) now(p *Caller) (*Caller, error) {
 	now := a.Current.Load()
 	var still *Caller
@@ -283,8 +286,8 @@ func unauthenticated(reason, message string) error {
 	return &machine.Error{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
 }
 
-// Unary is the interceptor for a caller that is already in the context. The request may have waited
-// for long: if rights have changed since, the caller is authorized again.
+// Unary is the interceptor for a caller that is already in the context. The request may have waited for
+// a long time. If rights have changed since then, the caller is authorized again.
 func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	who := CallerOf(ctx)
 	if ctx.Value(rightsKey{}) != a.Current.Load() {
@@ -301,15 +304,15 @@ func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServ
 	return next(ctx, req)
 }
 
-// MayRead checks that a principal of this name has one of the scopes in a namespace. It is for the
-// owner of a webhook, which may have lost the right. The error is then OWNER_LOST_RIGHT.
+// MayRead checks that a principal with this name has one of the scopes in a namespace. It is used for
+// the owner of a webhook, which may have lost the right. In that case the error is OWNER_LOST_RIGHT.
 func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) error {
 	now := a.Current.Load()
 	may := func(p runtime.Principal) bool { return p.Scopes.Any(scopes) && p.In(namespace) }
 	switch {
 	case now.AsksToken():
-		// The claims of the issuer's next token are unknown, so check what its rules can grant at
-		// most.
+		// The claims of the issuer's next token are not known, so this checks the most that the
+		// issuer's rules can grant.
 		if now.Issuers.MayHave(name, scopes, namespace) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Owns(name) && may(p.Principal) }) {
 			return nil
 		}
@@ -322,7 +325,8 @@ func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) e
 	}
 }
 
-// Unlisted returns an error that names the registered methods without a row in the table of operations.
+// Unlisted returns an error that names the registered methods that have no row in the table of
+// operations.
 func (a *Authenticator) Unlisted(services map[string]grpc.ServiceInfo) error {
 	var faults []error
 	for service, info := range services {

@@ -8,13 +8,13 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// CallerRef passes the caller from the authentication to interceptors that run before it.
+// CallerRef passes the caller from the authentication to interceptors that began before it.
 type CallerRef struct{ Caller *Caller }
 
 type callerRefKey struct{}
 
-// WithCallerRef returns a context and a CallerRef that gets the caller once it is
-// authenticated, even if the call is refused afterwards.
+// WithCallerRef returns a context and a CallerRef. The CallerRef contains the caller after the
+// authentication, even if the call is refused later.
 func WithCallerRef(ctx context.Context) (context.Context, *CallerRef) {
 	seat := &CallerRef{}
 	return context.WithValue(ctx, callerRefKey{}, seat), seat
@@ -27,7 +27,8 @@ func setCallerRef(ctx context.Context, p *Caller) {
 	}
 }
 
-// peerKey is the metadata key with the address of the gateway's client, on the in-process connection.
+// peerKey is the metadata key for the address of the gateway's client. It is used on the in-process
+// connection.
 const peerKey = "pawl-peer"
 
 type peerAddress struct{}
@@ -59,7 +60,7 @@ func PeerOf(ctx context.Context) string {
 	return "socket"
 }
 
-// GatewayMetadata returns the metadata by which the gateway passes the certificate and the address of
+// GatewayMetadata returns the metadata with which the gateway passes the certificate and the address of
 // its client to the server.
 func GatewayMetadata(r *http.Request) metadata.MD {
 	return metadata.Join(IdentityOf(r.TLS).Metadata(), metadata.Pairs(peerKey, r.RemoteAddr))

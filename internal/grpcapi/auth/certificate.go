@@ -19,20 +19,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// MaxCertificateName limits one name of a certificate, in bytes, because the name becomes part of
-// keys of the store.
+// MaxCertificateName limits one name of a certificate, in bytes. The limit is needed because the name
+// becomes part of keys of the store.
 const MaxCertificateName = 256
 
 // Identity is the holder of a verified client certificate.
 type Identity struct {
 	// Roots are the digests of the authorities that have signed the certificate.
 	Roots [][sha256.Size]byte
-	// Names are the subject's common name and then the subject alternative names,
-	// as certificateNames spells them.
+	// Names are the subject's common name followed by the subject alternative names, in the form of
+	// certificateNames.
 	Names []string
 }
 
-// IdentityOf returns the identity of a TLS connection, or nil without a verified certificate.
+// IdentityOf returns the identity of a TLS connection. It returns nil if there is no verified
+// certificate.
 func IdentityOf(state *tls.ConnectionState) *Identity {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
@@ -44,9 +45,10 @@ func IdentityOf(state *tls.ConnectionState) *Identity {
 	return id
 }
 
-// CertificateNames returns the names by which the holder of a certificate may get scopes. Each begins
-// with its kind, so that a name of one kind cannot pass for one of another kind. It leaves out names
-// that are too long, not printable, or like the names that the sidecar gives other principals.
+// CertificateNames returns the names of a certificate to which the operator can give scopes. Each name
+// begins with its kind, so that a name of one kind cannot be taken for a name of another kind. It
+// leaves out names that are too long or not printable, and names that look like the names of other
+// kinds of principals.
 func CertificateNames(cert *x509.Certificate) []string {
 	var names []string
 	add := func(kind, name string) {
@@ -73,19 +75,20 @@ func nameable(name string) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// CertificateSet identifies the holders of certificates. nil means that none are requested.
+// CertificateSet identifies the holders of certificates. It is nil if no certificates are requested.
 type CertificateSet struct {
-	// Roots are the digests of the authorities that are trusted now.
+	// Roots are the digests of the authorities that are currently trusted.
 	Roots map[[sha256.Size]byte]bool
-	// Scopes are the scopes by name. Those of [EveryCertificate] belong to every holder.
+	// Scopes maps a name to its scopes. The scopes of [EveryCertificate] belong to every holder.
 	Scopes map[string]runtime.Scopes
-	// Namespaces are the namespaces of a name, if its scopes hold only in some.
+	// Namespaces maps a name to the namespaces in which its scopes hold. A name that is missing has its
+	// scopes in all namespaces.
 	Namespaces map[string][]string
 }
 
-// Find returns the holder of a certificate. Its name is the first one that was given scopes, otherwise
-// the first one. A holder without a line in the file has the rights of the line for every
-// certificate. Without that line it has none.
+// Find returns the holder of a certificate. The name of the holder is the first name of the certificate
+// that has scopes. If no name has scopes, it is the first name. A holder without a line in the file has
+// the rights of the line for every certificate. If there is no such line, the holder has no rights.
 func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 	if !slices.ContainsFunc(id.Roots, func(root [sha256.Size]byte) bool { return s.Roots[root] }) {
 		return nil, unauthenticated("CERTIFICATE_REVOKED", "the authority of the client certificate is no longer trusted; connect again with another")
@@ -104,9 +107,9 @@ func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 	return &Caller{Principal: s.Of(name), certificate: id}, nil
 }
 
-// Of returns the principal of a name. It has the scopes of its own line. The scopes of the line for
-// every certificate are added only if both hold in the same namespaces, so that no scope reaches a
-// namespace that it was not given for.
+// Of returns the principal with a name. The principal has the scopes of its own line. The scopes of the
+// line for every certificate are added only if both lines are for the same namespaces, so that no scope
+// applies in a namespace for which it was not given.
 func (s *CertificateSet) Of(name string) runtime.Principal {
 	own, listed := s.Scopes[name]
 	p := runtime.Principal{Subject: name, Scopes: own, Namespaces: s.Namespaces[name], Proof: policy.ByCertificate}
@@ -119,14 +122,14 @@ func (s *CertificateSet) Of(name string) runtime.Principal {
 	return p
 }
 
-// Metadata keys in which the gateway passes the certificate of its client, on the in-process
-// connection. On any other connection they are ignored.
+// These are the metadata keys with which the gateway passes the certificate of its client, on the
+// in-process connection. On any other connection they are ignored.
 const (
 	rootKey = "pawl-root-bin"
 	nameKey = "pawl-name-bin"
 )
 
-// Metadata returns the metadata in which the gateway passes the identity to the server.
+// Metadata returns the metadata with which the gateway passes the identity to the server.
 func (id *Identity) Metadata() metadata.MD {
 	if id == nil {
 		return nil
@@ -138,7 +141,8 @@ func (id *Identity) Metadata() metadata.MD {
 	return md
 }
 
-// forwarded returns the identity that the gateway passed, or nil if its client showed no certificate.
+// forwarded returns the identity that the gateway passed. It returns nil if the client of the gateway
+// sent no certificate.
 func forwarded(ctx context.Context) *Identity {
 	md, _ := metadata.FromIncomingContext(ctx)
 	roots := md.Get(rootKey)
@@ -154,8 +158,8 @@ func forwarded(ctx context.Context) *Identity {
 	return id
 }
 
-// shown returns the identity that the caller's connection proves. owner means that the connection is
-// the Unix socket, which only the owner of the process can open.
+// shown returns the identity that the caller's connection proves. owner reports whether the connection
+// is the Unix socket, which only the owner of the process can open.
 func shown(ctx context.Context) (id *Identity, owner bool) {
 	from, ok := peer.FromContext(ctx)
 	if !ok {

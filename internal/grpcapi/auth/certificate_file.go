@@ -10,20 +10,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// EveryCertificate is the name of the line of rights that every holder of a certificate has.
+// EveryCertificate is the name in the line with the rights that every holder of a certificate has.
 const EveryCertificate = "*"
 
 // certificateKinds are the kinds with which a name may begin.
 var certificateKinds = []string{"cert:", "uri:", "dns:", "email:"}
 
-// Certificate has the rights of the holder of a client certificate.
+// Certificate contains the rights of the holder of a client certificate.
 type Certificate struct {
-	// Name is "cert:" with the subject's common name, or "uri:", "dns:" or "email:"
-	// with a subject alternative name; "*" is every certificate of the authority.
+	// Name is "cert:" followed by the subject's common name, or "uri:", "dns:" or "email:" followed by
+	// a subject alternative name. "*" means every certificate of the authority.
 	Name string
 	// Scopes are the holder's rights, at least one.
 	Scopes runtime.Scopes
-	// Namespaces are those in which the scopes hold; nil means all.
+	// Namespaces are the namespaces in which the scopes hold. nil means all.
 	Namespaces []string
 }
 
@@ -102,7 +102,7 @@ func (c Certificate) validate() error {
 		apierror.Clip(c.Name, apierror.MaxFieldBytes), strings.Join(certificateKinds, ", "), MaxCertificateName, EveryCertificate)
 }
 
-// NewCertificateSet checks the list and reports all faults at once.
+// NewCertificateSet checks the list. The error contains all faults.
 func NewCertificateSet(keys *Keys, list []Certificate) (*CertificateSet, error) {
 	if keys == nil || keys.Roots == nil {
 		if len(list) > 0 {

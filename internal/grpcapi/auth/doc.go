@@ -1,7 +1,9 @@
-// Package auth authenticates callers: which connections exist, what proves the name of a caller (a
-// bearer token, a client certificate, the owner's socket), and which methods the caller may call.
+// Package auth authenticates callers. It defines which kinds of connections exist, what proves the name
+// of a caller (a bearer token, a client certificate, the owner's socket), and which methods a caller
+// may call.
 //
-// It owns keys, tokens, certificates and the [Authenticator] that every listener uses. Invariants:
-// every call passes the same check; a right that was withdrawn ends the calls and streams that began
-// with it; no error repeats a secret.
+// Owns: keys, tokens, certificates and the [Authenticator] that every listener uses.
+//
+// Guarantees: every call passes the same check. If a right is withdrawn, the calls and streams that
+// began with it end. No error contains a secret.
 package auth

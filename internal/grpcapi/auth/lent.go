@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// lent holds the callers of tokens that this process made for the time of one request.
+// lent holds the callers of tokens that this process creates for the duration of one request.
 type lent struct {
 	mu sync.Mutex
 	by map[[sha256.Size]byte]*Caller
 }
 
-// Lend returns a random bearer token. Until done is called, calls with the token are the caller's. The
-// token never leaves this process.
+// Lend returns a random bearer token. Until done is called, calls with this token are treated as calls
+// of the caller p. The token never leaves this process.
 func (a *Authenticator) Lend(p *Caller) (token string, done func()) {
 	token = rand.Text()
 	key := sha256.Sum256([]byte(token))
@@ -46,8 +46,9 @@ func (l *lent) find(token string) *Caller {
 // LinkPrefix begins the names of principals that decide with a decision link.
 const LinkPrefix = "link:"
 
-// ByLink returns the caller that decides with a decision link: a named person, whose name the maker of
-// the link vouches for. It may see the held calls of one namespace and decide about them.
+// ByLink returns the caller that decides with a decision link. It is a named person. The principal that
+// made the link is responsible for the name. The caller may see the held calls of one namespace and
+// decide about them.
 func ByLink(maker, person, namespace string) *Caller {
 	return &Caller{Principal: runtime.Principal{
 		Subject: LinkPrefix + person, Chain: policy.IdentityOf(maker).Parts(), Proof: policy.ByLink,

@@ -11,8 +11,8 @@ import (
 )
 
 // ListenTCP binds an address HOST:PORT. open means that callers are authenticated, or that the operator
-// permits insecure ones. Otherwise an empty HOST means loopback, and an address other than loopback is
-// refused.
+// permits insecure callers. If open is false, an empty HOST means loopback, and any address other than
+// loopback is refused.
 func ListenTCP(field, address string, open bool) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -35,7 +35,7 @@ func ListenTCP(field, address string, open bool) (net.Listener, error) {
 	return ln, nil
 }
 
-// loopbackHost reports whether every address of a host name is loopback.
+// loopbackHost reports whether every address of a host name is a loopback address.
 func loopbackHost(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback()
@@ -58,7 +58,7 @@ func loopbackAddr(addr net.Addr) bool {
 }
 
 // ListenUnix binds a socket that only its owner may use. It replaces the socket of a crashed process,
-// but not one that still answers.
+// but not a socket that still answers.
 func ListenUnix(path string) (net.Listener, error) {
 	if err := clearStaleSocket(path); err != nil {
 		return nil, fmt.Errorf("socket: %w", err)

@@ -19,8 +19,8 @@ type named interface{ GetNamespace() string }
 // tenanted is implemented by every A2A request.
 type tenanted interface{ GetTenant() string }
 
-// namespaceOf returns the namespace that a request names; "" means the caller's own. It returns false
-// if the request belongs to no namespace.
+// namespaceOf returns the namespace that a request names. "" means the caller's own namespace. It
+// returns false if the request belongs to no namespace.
 func namespaceOf(req any) (string, bool) {
 	switch in := req.(type) {
 	case named:
@@ -33,8 +33,8 @@ func namespaceOf(req any) (string, bool) {
 }
 
 // CheckNamespace returns an error if the caller has no right to the namespace of a request. It is the
-// first check of a request, so that no other answer reveals whether the namespace exists, or its
-// contents. The engine checks the same again.
+// first check of a request. So no other answer reveals whether the namespace exists or what it
+// contains. The engine makes the same check again.
 func CheckNamespace(p *Caller, req any) error {
 	namespace, _ := namespaceOf(req)
 	if namespace == "" || p.In(namespace) {
@@ -43,7 +43,8 @@ func CheckNamespace(p *Caller, req any) error {
 	return validate.NotServed(namespace, p.Namespaces)
 }
 
-// SpaceOf returns the namespace that a request belongs to, or "" if it belongs to none.
+// SpaceOf returns the namespace that a request belongs to. It returns "" if the request belongs to
+// none.
 func SpaceOf(ctx context.Context, req any) string {
 	namespace, ok := namespaceOf(req)
 	if !ok {
@@ -52,14 +53,15 @@ func SpaceOf(ctx context.Context, req any) string {
 	return cmp.Or(namespace, CallerNamespace(ctx))
 }
 
-// CallerNamespace returns the namespace of a caller's requests that name none.
+// CallerNamespace returns the namespace that applies to a caller's requests if they do not name a
+// namespace.
 func CallerNamespace(ctx context.Context) string {
 	return cmp.Or(CallerOf(ctx).DefaultNamespace(), runtime.DefaultNamespace)
 }
 
-// Spaces returns those of the served namespaces that the caller may use. The first one is the namespace
-// of its requests that name none. If the caller is restricted to namespaces, those that are not served
-// are left out.
+// Spaces returns the served namespaces that the caller may use. The first one applies to requests that
+// do not name a namespace. If the caller is restricted to namespaces that are not served, these are
+// left out.
 func (p *Caller) Spaces(served []string) []string {
 	if p.Bound() {
 		return slices.DeleteFunc(slices.Clone(p.Namespaces), func(name string) bool { return !slices.Contains(served, name) })
@@ -68,7 +70,8 @@ func (p *Caller) Spaces(served []string) []string {
 	return append([]string{runtime.DefaultNamespace}, others...)
 }
 
-// inSpace returns an error if the operation concerns all namespaces and the caller is restricted to some.
+// inSpace returns an error if the operation concerns all namespaces but the caller is restricted to
+// some of them.
 func inSpace(p *Caller, op runtime.Operation) error {
 	if op.Space != policy.SpaceAll || !p.Bound() {
 		return nil
@@ -79,8 +82,8 @@ func inSpace(p *Caller, op runtime.Operation) error {
 	}
 }
 
-// lost reports whether a principal has lost a namespace, or has another namespace for its requests that
-// name none.
+// lost reports whether a principal has lost a namespace, or has another namespace for requests that do
+// not name one.
 func lost(was, is runtime.Principal) bool {
 	return was.DefaultNamespace() != is.DefaultNamespace() || is.Bound() && (!was.Bound() || slices.ContainsFunc(was.Namespaces, func(name string) bool { return !is.In(name) }))
 }
@@ -93,7 +96,7 @@ func UnaryCheckNamespace(ctx context.Context, req any, _ *grpc.UnaryServerInfo, 
 	return next(ctx, req)
 }
 
-// StreamCheckNamespace is [CheckNamespace] for each message of a stream.
+// StreamCheckNamespace applies [CheckNamespace] to each message of a stream.
 func StreamCheckNamespace(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if p := CallerOf(stream.Context()); p.Bound() {
 		stream = &boundStream{ServerStream: stream, caller: p}

@@ -17,15 +17,16 @@ type own struct {
 	caller *Caller
 }
 
-// Own sets a secret that only this process knows. A caller with it is the sidecar itself, in addition to
-// the other ways of authentication. Call it once, before the first call is served.
+// Own sets a secret that only this process knows. A caller that sends it is the sidecar itself. The
+// other ways of authentication still work. Own must be called once, before the first call is served.
 func (a *Authenticator) Own(secret string) {
 	a.own = &own{proof: sha256.Sum256([]byte(secret)), caller: &Caller{Principal: runtime.Principal{
 		Subject: policy.SidecarName, Proof: policy.BySidecar, Scopes: runtime.ScopeWork | runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopeValuesSensitive,
 	}}}
 }
 
-// ownCaller returns the sidecar if it is the caller, otherwise nil.
+// ownCaller returns the sidecar's own caller if the sidecar itself made the call. Otherwise it returns
+// nil.
 func (a *Authenticator) ownCaller(ctx context.Context) *Caller {
 	if a.own == nil {
 		return nil

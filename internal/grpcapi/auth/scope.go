@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// EveryScope has all scopes in the order of the documentation.
+// EveryScope contains all scopes in the order in which the documentation lists them.
 var EveryScope = []runtime.Scopes{
 	runtime.ScopePacksWrite, runtime.ScopeRunsWrite, runtime.ScopeRunsRead,
 	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin, runtime.ScopeRunsDelete,
@@ -19,11 +19,10 @@ var EveryScope = []runtime.Scopes{
 	runtime.ScopeBudgetsWrite, runtime.ScopeStepsApprove, policy.AnswerFor,
 }
 
-// ParseScopes reads a comma-separated list of scope names: packs:write,
-// runs:write, runs:read, events:external, work, admin (which holds all others), runs:delete,
-// values:sensitive, store:read, runs:erase, budgets:write,
-// steps:approve, tasks:answer-for.
-// An unknown or empty name is an error that lists the known ones.
+// ParseScopes reads a comma-separated list of scope names: packs:write, runs:write, runs:read,
+// events:external, work, admin (which includes all others), runs:delete, values:sensitive, store:read,
+// runs:erase, budgets:write, steps:approve, tasks:answer-for. For an unknown or empty name the error
+// lists the known names.
 func ParseScopes(list string) (runtime.Scopes, error) {
 	var set runtime.Scopes
 	for name := range strings.SplitSeq(list, ",") {
@@ -39,9 +38,9 @@ func ParseScopes(list string) (runtime.Scopes, error) {
 // namespaceName is the form of a namespace's name, as in the proto files.
 var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// parseGrant reads the rights in a line: SCOPE[,SCOPE...], which hold in every namespace, or
-// SCOPE[,SCOPE...]@NAMESPACE[,NAMESPACE...], which hold only in these. The first namespace is that of
-// calls that name none.
+// parseGrant reads the rights in a line. The form SCOPE[,SCOPE...] gives scopes in every namespace. The
+// form SCOPE[,SCOPE...]@NAMESPACE[,NAMESPACE...] gives them only in these namespaces. The first
+// namespace applies to calls that do not name one.
 func parseGrant(text string) (runtime.Scopes, []string, error) {
 	list, names, bound := strings.Cut(text, "@")
 	scopes, err := ParseScopes(list)

@@ -12,14 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// KeyFiles are the PEM files of a server. All are "" without TLS.
+// KeyFiles are the PEM files of a server. Without TLS all are "".
 type KeyFiles struct{ Cert, Key, ClientCA string }
 
 // Keys are the contents of [KeyFiles] when they were read.
 type Keys struct {
 	cert tls.Certificate
-	// ClientCAs has the authorities of callers' certificates, Roots their digests. Both are nil if no
-	// certificates are requested.
+	// ClientCAs contains the authorities that sign the certificates of callers. Roots contains the
+	// digests of these authorities. Both are nil if no certificates are requested.
 	ClientCAs *x509.CertPool
 	Roots     map[[sha256.Size]byte]bool
 }
@@ -85,11 +85,11 @@ func (k *Keys) config(protocols []string) *tls.Config {
 	return conf
 }
 
-// Keyring holds the keys of a server. They may be replaced while it serves; new connections then use the
-// new keys. It is nil without TLS.
+// Keyring holds the TLS keys of a server. The keys may be replaced while the server runs. New
+// connections then use the new keys. It is nil without TLS.
 type Keyring struct{ Current atomic.Pointer[Keys] }
 
-// NewKeyring returns a Keyring with keys that may be replaced, or nil if k is nil.
+// NewKeyring returns a Keyring with the keys k. If k is nil, it returns nil.
 func NewKeyring(k *Keys) *Keyring {
 	if k == nil {
 		return nil
@@ -99,7 +99,8 @@ func NewKeyring(k *Keys) *Keyring {
 	return ring
 }
 
-// Config returns a TLS configuration that uses the present keys at each handshake. It is nil without TLS.
+// Config returns a TLS configuration that uses the current keys for each handshake. Without TLS it
+// returns nil.
 func (r *Keyring) Config(protocols ...string) *tls.Config {
 	if r == nil {
 		return nil

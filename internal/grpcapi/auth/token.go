@@ -25,25 +25,25 @@ const MinTokenBytes = 16
 
 // Token is a static bearer token with the rights of its holder.
 type Token struct {
-	// Principal is the holder's name, which is recorded in everything that the holder causes. It has
-	// 1 to 128 of letters, digits and . _ @ : / -, and is none of [policy.Reserved].
+	// Principal is the name of the holder. It is recorded in everything that the holder changes. It has
+	// 1 to 128 characters: letters, digits and . _ @ : / -. It must not be a name of [policy.Reserved].
 	Principal string
 	// Digest is the SHA-256 of the secret in the header "authorization: Bearer <secret>".
 	Digest [sha256.Size]byte
-	// Secret is the secret itself, for a token that the process makes for itself: at least
-	// MinTokenBytes printable ASCII characters without spaces. Digest is then zero.
+	// Secret is the secret itself. It is set for a token that the process creates for itself, and has
+	// at least MinTokenBytes printable ASCII characters without spaces. Digest is then zero.
 	Secret string
 	// Scopes are the holder's rights, at least one.
 	Scopes runtime.Scopes
-	// Namespaces are those in which the scopes hold; nil means all.
+	// Namespaces are the namespaces in which the scopes hold. nil means all.
 	Namespaces []string
 }
 
-// digestForm begins the digest of a token in a tokens file.
+// digestForm is the prefix of a digest in a tokens file.
 const digestForm = "sha256:"
 
-// randomTokenBytes is the entropy of a new token: 256 bits cannot be guessed, so that a plain
-// digest reveals no token to a reader of the file.
+// randomTokenBytes is the number of random bytes in a new token. 256 bits cannot be guessed, so a
+// reader of the tokens file cannot find the token that belongs to a plain digest.
 const randomTokenBytes = 32
 
 // NewSecret returns a new random token.
@@ -53,7 +53,7 @@ func NewSecret() string {
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// TokenLine returns a line of a tokens file. scopes may end with "@" and namespaces.
+// TokenLine returns a line of a tokens file. "@" and namespaces may follow the scopes.
 func TokenLine(principal, scopes, secret string) (string, error) {
 	line := principal + "  " + scopes + "  " + Digested(secret)
 	t, err := parseToken(line)
@@ -63,7 +63,7 @@ func TokenLine(principal, scopes, secret string) (string, error) {
 	return line, err
 }
 
-// Digested returns the digest of a token in the form of a tokens file.
+// Digested returns the digest of a token in the form that a tokens file uses.
 func Digested(secret string) string {
 	digest := sha256.Sum256([]byte(secret))
 	return digestForm + hex.EncodeToString(digest[:])
@@ -134,7 +134,7 @@ func parseToken(line string) (Token, error) {
 	return t, err
 }
 
-// parseDigest reads a digest. Its errors do not repeat the text, which may be a token.
+// parseDigest reads a digest. Its errors do not contain the text, because the text may be a token.
 func parseDigest(text string) (digest [sha256.Size]byte, err error) {
 	text, ok := strings.CutPrefix(text, digestForm)
 	if !ok {
@@ -182,14 +182,14 @@ func (t Token) digest() [sha256.Size]byte {
 	return t.Digest
 }
 
-// TokenSet finds the holders of tokens. It keeps only digests, so that a comparison takes the same time
-// for every token, and no token stays in memory.
+// TokenSet finds the holders of tokens. It keeps only digests. So a comparison takes the same time for
+// every token, and no token stays in memory.
 type TokenSet struct {
 	digests    [][sha256.Size]byte
 	Principals []*Caller
 }
 
-// NewTokenSet checks the tokens and reports all faults at once.
+// NewTokenSet checks the tokens. The error contains all faults.
 func NewTokenSet(tokens []Token) (*TokenSet, error) {
 	set := &TokenSet{}
 	var faults []error
@@ -209,8 +209,8 @@ func NewTokenSet(tokens []Token) (*TokenSet, error) {
 	return set, errors.Join(faults...)
 }
 
-// Holder returns the holder of a token, or nil if the token is unknown. A token that is shorter than
-// the minimum has no holder, even if its digest is in the set.
+// Holder returns the holder of a token. It returns nil if the token is unknown. A token that is shorter
+// than the minimum has no holder, even if its digest is in the set.
 func (s *TokenSet) Holder(secret string) *Caller {
 	if len(secret) < MinTokenBytes {
 		return nil
@@ -218,8 +218,8 @@ func (s *TokenSet) Holder(secret string) *Caller {
 	return s.find(sha256.Sum256([]byte(secret)))
 }
 
-// find compares the digest with every token, so that the time does not depend on the match. It returns
-// nil if there is no match.
+// find compares the digest with every token, so that the time does not depend on which token matches.
+// It returns nil if no token matches.
 func (s *TokenSet) find(digest [sha256.Size]byte) *Caller {
 	found := -1
 	for i := range s.digests {

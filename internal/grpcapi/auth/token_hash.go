@@ -8,8 +8,8 @@ import (
 )
 
 // HashLines replaces the tokens in a tokens file by their digests. n is the number of replaced tokens.
-// Comments, spaces and existing digests stay unchanged. All faults are reported at once, by line. No
-// error repeats a token.
+// Comments, spaces and existing digests stay unchanged. The error contains all faults with their lines,
+// but no token.
 func HashLines(text []byte) (hashed []byte, n int, err error) {
 	var out bytes.Buffer
 	var faults []error

@@ -14,13 +14,13 @@ type connKind uint8
 const (
 	// connTCP is TCP without TLS.
 	connTCP connKind = iota
-	// connUnix is the Unix socket, which is protected by its file mode.
+	// connUnix is the Unix socket. Its file mode protects it.
 	connUnix
 	// connInProcess is the in-process connection, which only this process can use.
 	connInProcess
 )
 
-// connInfo is the AuthInfo of a connection without encryption.
+// connInfo is the AuthInfo of a connection that is not encrypted.
 type connInfo struct {
 	credentials.CommonAuthInfo
 	kind connKind
@@ -31,8 +31,8 @@ func (connInfo) AuthType() string { return "pawl" }
 
 // transportCreds are the transport credentials of every listener of the gRPC server. TCP connections
 // are encrypted if there is a certificate. The Unix socket and the in-process connection are not
-// encrypted. Connections from outside the process are watched for clients that reset streams again and
-// again.
+// encrypted. Connections from outside the process are wrapped, in order to detect clients that reset
+// streams again and again.
 type transportCreds struct {
 	credentials.TransportCredentials
 	tls credentials.TransportCredentials
@@ -40,8 +40,8 @@ type transportCreds struct {
 	outside func(net.Conn) net.Conn
 }
 
-// NewTransportCredentials returns the credentials of a server. conf has the TLS keys for TCP, or is nil.
-// outside wraps connections from outside the process.
+// NewTransportCredentials returns the credentials of a server. conf contains the TLS keys for TCP. It
+// is nil without TLS. outside wraps connections from outside the process.
 func NewTransportCredentials(conf *tls.Config, outside func(net.Conn) net.Conn) *transportCreds {
 	d := &transportCreds{TransportCredentials: insecure.NewCredentials(), outside: outside}
 	if conf != nil {
@@ -50,7 +50,7 @@ func NewTransportCredentials(conf *tls.Config, outside func(net.Conn) net.Conn) 
 	return d
 }
 
-// ServerHandshake does the handshake for the kind of the connection.
+// ServerHandshake does the handshake that the kind of the connection requires.
 func (d *transportCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	kind := connInProcess
 	switch conn.LocalAddr().(type) {

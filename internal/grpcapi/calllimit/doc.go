@@ -1,5 +1,7 @@
-// Package calllimit limits the calls of a principal and the streams that are open at once.
+// Package calllimit limits the calls of a principal and the number of open streams.
 //
-// It owns the count of open streams. Package quota counts rates. Package grpcapi calls it after the
-// caller is authenticated. Invariant: an error says when the caller may try again.
+// Owns: the count of open streams. Package quota counts rates. Package grpcapi calls this package after
+// the caller is authenticated.
+//
+// Guarantees: an error says when the caller may try again.
 package calllimit

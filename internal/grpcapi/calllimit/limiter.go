@@ -10,21 +10,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// Limiter limits calls per principal and per namespace. The interceptor of the middleware library cannot
-// tell the caller when to try again; RetryInfo in the errors of Limiter does.
+// Limiter limits calls for each principal and each namespace. Its errors contain a RetryInfo with the
+// time after which the caller may try again. The interceptor of the middleware library cannot do this.
 type Limiter struct {
-	// book has the quotas. perSecond is the limit for principals without a quota; 0 means no limit.
+	// book contains the quotas. perSecond is the limit for principals without a quota. 0 means that
+	// there is no limit.
 	book      *quota.Limits
 	perSecond float64
 }
 
-// New returns a Limiter with the quotas of book, and perSecond calls for principals without a quota.
+// New returns a Limiter with the quotas of book. perSecond is the number of calls per second for
+// principals without a quota.
 func New(perSecond float64, book *quota.Limits) *Limiter {
 	return &Limiter{book: book, perSecond: perSecond}
 }
 
-// Admit takes one call from the quota of the caller and one from that of the namespace, or none at all
-// if one of them refuses. It ignores the namespace "".
+// Admit takes one call from the quota of the caller and one from the quota of the namespace. If one of
+// the quotas is used up, it takes none. It ignores the namespace "".
 func (l *Limiter) Admit(ctx context.Context, namespace string) error {
 	entered, err := l.Enter(ctx)
 	if err == nil {
@@ -33,11 +35,12 @@ func (l *Limiter) Admit(ctx context.Context, namespace string) error {
 	return err
 }
 
-// backKey is the context key of the function that gives the caller's call back.
+// backKey is the context key of the function that returns the call to the caller's quota.
 type backKey struct{}
 
-// Enter takes one call from the quota of the caller, if the namespace of the call is not known yet. Call
-// [Limiter.OfSpace] once afterwards, with the returned context.
+// Enter takes one call from the quota of the caller. It is used if the namespace of the call is not
+// known yet. When the namespace is known, [Limiter.OfSpace] must be called once, with the returned
+// context.
 func (l *Limiter) Enter(ctx context.Context) (context.Context, error) {
 	caller := quota.Principal(auth.CallerOf(ctx).Speaker())
 	back, err := l.book.SpendElse(caller, quota.Calls, l.perSecond, time.Now())
@@ -47,8 +50,8 @@ func (l *Limiter) Enter(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, backKey{}, back), nil
 }
 
-// OfSpace takes one call from the quota of a namespace. If that refuses, the caller's call is given back.
-// It ignores the namespace "".
+// OfSpace takes one call from the quota of a namespace. If this quota is used up, OfSpace returns the
+// call to the caller's quota. It ignores the namespace "".
 func (l *Limiter) OfSpace(ctx context.Context, namespace string) error {
 	if namespace == "" {
 		return nil
@@ -68,8 +71,8 @@ func (l *Limiter) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, n
 	return next(ctx, req)
 }
 
-// Stream limits a stream as a whole: the caller's quota before the stream begins, the namespace's quota
-// when the first message names the namespace.
+// Stream counts a stream as one call. It takes the call from the caller's quota before the stream
+// begins, and from the namespace's quota when the first message names the namespace.
 func (l *Limiter) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	entered, err := l.Enter(stream.Context())
 	if err != nil {
@@ -78,7 +81,8 @@ func (l *Limiter) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServer
 	return next(srv, &firstOf{ServerStream: stream, entered: entered, limit: l})
 }
 
-// firstOf is a stream whose first message is counted in the quota of its namespace.
+// firstOf is a stream. When its first message arrives, the stream is counted in the quota of the
+// namespace of the message.
 type firstOf struct {
 	grpc.ServerStream
 	entered context.Context //nolint:containedctx // that of the stream, with what its caller spent

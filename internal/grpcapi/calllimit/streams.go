@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// Streams limits the calls that stay open while idle, such as streams and waits: in total, per namespace
-// and per principal.
+// Streams limits the number of calls that stay open while idle, such as streams and waits. There is a
+// limit for all calls, for each namespace and for each principal.
 type Streams struct {
 	limit int64
 	open  atomic.Int64
@@ -23,8 +23,8 @@ func NewStreams(limit int, book *quota.Limits) *Streams {
 	return &Streams{limit: int64(limit), book: book}
 }
 
-// Enter takes a place for a call of a namespace; "" means the caller's own. The returned function gives
-// the place back.
+// Enter counts an open call of a namespace. "" means the caller's own namespace. The caller must call
+// the returned function leave when the call ends.
 func (s *Streams) Enter(ctx context.Context, namespace string) (leave func(), err error) {
 	if s.open.Add(1) > s.limit {
 		s.open.Add(-1)

@@ -1,6 +1,6 @@
-// Package codec receives messages so that a message that cannot be decoded becomes a typed error of the
-// caller.
+// Package codec receives messages. If a message cannot be decoded, the caller gets a typed error.
 //
-// Owns: how bytes become requests, for unary calls and streams.
-// Keeps: bytes that are no message cause INVALID_ARGUMENT, never an error of the server.
+// Owns: the conversion of bytes to requests, for unary calls and streams.
+//
+// Guarantees: bytes that are not a message cause INVALID_ARGUMENT, never an error of the server.
 package codec

@@ -16,20 +16,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// grpc-go itself answers an undecodable message with INTERNAL, before a handler or an
-// interceptor runs. That blames the server for the caller's bytes. So requests are received
-// into an envelope, which the codec fills without an error of its own, and the receiver checks
-// it.
+// If a message cannot be decoded, grpc-go itself answers with INTERNAL before a handler or an
+// interceptor runs. This is wrong, because the bytes of the caller are at fault. So this package
+// receives requests into an envelope. The codec fills the envelope without an error, and the receiver
+// then checks it.
 
-// envelope holds a received message, or the reason why its bytes are no message.
+// envelope holds a received message, or the reason why its bytes are not a message.
 type envelope struct {
 	msg any
-	// size is the number of received bytes. fault is the error of decoding them.
+	// size is the number of received bytes. fault is the error that occurred while they were decoded.
 	size  int
 	fault error
 }
 
-// open returns the error for the receiver: err, or the error of decoding.
+// open returns the error that the receiver must return. This is err or, if err is nil, the decoding
+// error.
 func (e *envelope) open(err error) error {
 	if err != nil || e.fault == nil {
 		return err
@@ -50,19 +51,19 @@ func messageName(m any) string {
 	return "protobuf message"
 }
 
-// codec is gRPC's own codec, extended for envelopes and encoded messages.
+// codec extends gRPC's own codec for envelopes and encoded messages.
 type codec struct {
 	encoding.CodecV2
-	// limit is the maximum size of a received message in bytes; 0 means gRPC's own limit.
+	// limit is the maximum size of a received message in bytes. 0 means gRPC's own limit.
 	limit int
 }
 
-// NewCodec returns gRPC's own codec for protobuf, which receives into envelopes. It refuses a message of
-// more than limit bytes with REQUEST_TOO_LARGE. If limit is 0, gRPC refuses it. That refusal has no
-// reason, because gRPC answers the call itself, before any interceptor or handler.
+// NewCodec returns gRPC's codec for protobuf, extended to receive into envelopes. It refuses a message
+// with more than limit bytes with REQUEST_TOO_LARGE. If limit is 0, gRPC itself refuses large messages.
+// Its error has no reason, because gRPC answers the call before any interceptor or handler runs.
 func NewCodec(limit int) encoding.CodecV2 { return codec{encoding.GetCodecV2("proto"), limit} }
 
-// tooLarge returns the error for a message with too many bytes.
+// tooLarge returns the error for a message that has too many bytes.
 func tooLarge(limit, size int) error {
 	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: apierror.RequestTooLarge, Field: "(request)", Limit: int64(limit), Got: int64(size),
@@ -70,8 +71,8 @@ func tooLarge(limit, size int) error {
 	}
 }
 
-// pooledBytes is the size up to which gRPC's pool has buffers of about the right size. A larger message
-// gets a buffer of 1 MiB from the pool.
+// pooledBytes is the size up to which gRPC's pool has buffers of a similar size. For a larger message
+// the pool returns a buffer of 1 MiB.
 const pooledBytes = 32 << 10
 
 // Marshal sends an encoded message unchanged. For a large message it allocates a buffer of the exact size,
@@ -91,7 +92,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(data)}, nil
 }
 
-// Unmarshal never fails for an envelope or an encoded message.
+// Unmarshal decodes a received message. It never returns an error for an envelope or an encoded
+// message.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if raw, ok := v.(*encoded.Message); ok {
 		*raw = data.Materialize()
@@ -138,7 +140,7 @@ func strictHandler(next grpc.MethodHandler) grpc.MethodHandler {
 type Stream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's, with the stream in it
-	// size is the size of the last message in bytes, for its receiver.
+	// size is the size of the last message, in bytes.
 	size int
 }
 
@@ -162,7 +164,7 @@ func (s *Stream) RecvMsg(m any) error {
 	return err
 }
 
-// Received returns the size in bytes of the last message of the stream in ctx.
+// Received returns the size of the last message that was received on the stream of ctx, in bytes.
 func Received(ctx context.Context) int {
 	if s, ok := ctx.Value(strictKey{}).(*Stream); ok {
 		return s.size

@@ -16,7 +16,7 @@ func AccountToProto(v *budget.View) *pawlv1.Account {
 	}
 }
 
-// sharesToProto converts what a run has reserved and consumed of each account.
+// sharesToProto converts the amounts that a run has reserved and consumed in each account.
 func sharesToProto(charges []machine.Charge) []*pawlv1.AccountShare {
 	shares := make([]*pawlv1.AccountShare, len(charges))
 	for i := range charges {

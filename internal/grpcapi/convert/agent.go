@@ -5,7 +5,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Conversions for runs that belong to an agent or delegate to agents.
+// This file has the conversions for runs that belong to an agent or that delegate to agents.
 
 func envelopeToProto(e *machine.Envelope) *pawlv1.Envelope {
 	if e == nil {
@@ -52,7 +52,8 @@ func pieceToProto(p *machine.OutputPiece) *pawlv1.OutputPiece {
 	}
 }
 
-// agentBody sets the body of a record about agents. It reports whether it has set the body.
+// agentBody sets the body of a record if the record is about agents. It reports whether it has set the
+// body.
 func agentBody(out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.OutputWritten:

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Answer is the engine's answer to a call. It has everything that the response needs.
+// Answer is the engine's answer to a call, with everything that the response needs.
 type Answer struct {
 	runtime.Answer
 	// Cursors returns the cursor of a record of an entry.

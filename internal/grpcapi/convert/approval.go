@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// digestMark begins the digest of a call in requests and responses.
+// digestMark is the prefix of a call's digest in requests and responses.
 const digestMark = "sha256:"
 
 // DigestToProto returns the text of the digest of a call. It returns "" for the zero digest.

@@ -1,7 +1,8 @@
-// Package convert turns requests of pawl.v1 into calls of the engine, and its answers into
-// responses: the one place where protobuf and the engine's types meet.
+// Package convert converts requests of pawl.v1 to calls of the engine, and answers of the engine to
+// responses. It is the only place where protobuf messages are converted to the engine's types.
 //
-// It owns forms and no decisions: it does not call the engine, uses no context and keeps no
-// state. Invariant: the constraints of the proto files were checked before it is called; all
-// other faults are a typed refusal that names the field.
+// Owns: no decisions. The package does not call the engine, uses no context and keeps no state.
+//
+// Guarantees: all faults that the constraints of the proto files cannot express are typed errors that
+// name the field. The constraints must be checked before a conversion.
 package convert

@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// ProviderLimitsFromProto converts the limits that a provider reported; nil for none.
+// ProviderLimitsFromProto converts the limits that a provider reported. It returns nil if there are
+// none.
 func ProviderLimitsFromProto(in *pawlv1.ProviderLimits) *ratelimit.ProviderLimits {
 	if in == nil {
 		return nil
@@ -22,7 +23,7 @@ func ProviderLimitsFromProto(in *pawlv1.ProviderLimits) *ratelimit.ProviderLimit
 	}
 }
 
-// ModelPaused sets the pause that the operator's limits require in the response of AnswerModel.
+// ModelPaused adds the pause that the operator's limits require to a response of AnswerModel.
 func ModelPaused(out *pawlv1.AnswerModelResponse, pause time.Duration) *pawlv1.AnswerModelResponse {
 	if out.GetNext() > 0 && pause > out.GetWait().AsDuration() {
 		out.Wait = durationpb.New(pause)
@@ -30,7 +31,7 @@ func ModelPaused(out *pawlv1.AnswerModelResponse, pause time.Duration) *pawlv1.A
 	return out
 }
 
-// LimitWaitListToProto converts the limits for which calls of a run wait.
+// LimitWaitListToProto converts the list of limits for which the calls of a run wait.
 func LimitWaitListToProto(waits []ratelimit.Wait) (out []*pawlv1.LimitWait) {
 	for i := range waits {
 		w := &waits[i]
@@ -43,13 +44,13 @@ func LimitWaitListToProto(waits []ratelimit.Wait) (out []*pawlv1.LimitWait) {
 	return out
 }
 
-// Maximum numbers of entries in one limit of a ListLimits response.
+// These constants bound the number of entries for one limit in a ListLimits response.
 const (
 	maxLimitUses    = 1000
 	maxLimitTenants = 100
 )
 
-// LimitsToProto converts a table of limits with its present counts.
+// LimitsToProto converts a table of limits with its current counts.
 func LimitsToProto(table *ratelimit.Table, figures []ratelimit.Figure) *pawlv1.ListLimitsResponse {
 	out := &pawlv1.ListLimitsResponse{}
 	for _, l := range table.Limits {

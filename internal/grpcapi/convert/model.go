@@ -93,8 +93,8 @@ func modelToProto(in *machine.ModelRequest) *pawlv1.ModelRequest {
 	return out
 }
 
-// modelText returns the text and the hash of a text in a model request. The text is nil if only the hash
-// is present.
+// modelText returns the content and the hash of a text in a model request. The content is nil if the
+// request contains only the hash.
 func modelText(t machine.ModelText) (text *string, hash []byte) {
 	if t.Hash == ([32]byte{}) {
 		return nil, nil
@@ -175,7 +175,7 @@ func callFromProto(c *pawlv1.ToolCallRef) *machine.CallRef {
 	return &machine.CallRef{Step: c.GetModelStep(), Index: int(c.GetIndex())}
 }
 
-// modelStepToProto converts the MODEL part of a step. It returns nil for other steps.
+// modelStepToProto converts the data of a MODEL step. It returns nil for other steps.
 func modelStepToProto(s *machine.ToolStep) *pawlv1.ModelStep {
 	m := s.Model
 	if m == nil {
@@ -188,7 +188,7 @@ func modelStepToProto(s *machine.ToolStep) *pawlv1.ModelStep {
 	return out
 }
 
-// withModel adds the request and the answer to a MODEL step.
+// withModel adds the request and the answer to the converted MODEL step.
 func withModel(out *pawlv1.Step, asked *machine.ModelRequest, answer *history.Recorded) {
 	if out.GetModel() == nil {
 		return
@@ -217,7 +217,7 @@ func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
 	return out
 }
 
-// Remaining returns the budget that is left if every pending step consumes its maximum.
+// Remaining returns the budget that would be left if every pending step consumed its maximum.
 func (a *Answer) Remaining() *pawlv1.Remaining {
 	left := rules.RemainingAt(a.Graph, a.State, a.State.At)
 	tokens, cost := rules.Reserved(a.State, -1)

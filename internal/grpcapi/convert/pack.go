@@ -14,7 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// PackToProto converts a pack. Rows of a list have no document; it is then taken from p.
+// PackToProto converts a pack. The rows of a list contain no document. In that case the document is
+// taken from p.
 func PackToProto(row *machine.PackRow, p *pack.Pack) *pawlv1.Pack {
 	document := row.Source
 	if len(document) == 0 {
@@ -71,8 +72,8 @@ func terminationToProto(p *pack.Pack, t *pack.Termination) *pawlv1.Termination {
 	return out
 }
 
-// cycleToProto lists the states and events of a cycle. The cycle can repeat for ever, so every guard on it
-// is used up and redirects.
+// cycleToProto lists the states and events of a cycle. A cycle can repeat forever, so the guards on it
+// are treated as used up, and the list contains their redirects.
 func cycleToProto(p *pack.Pack, t *pack.Termination) []*pawlv1.CycleEdge {
 	var out []*pawlv1.CycleEdge
 	at := t.CycleStart
@@ -84,7 +85,8 @@ func cycleToProto(p *pack.Pack, t *pack.Termination) []*pawlv1.CycleEdge {
 	return out
 }
 
-// usedUp returns the state to which an event leads when all guards are used up, or "".
+// usedUp returns the state to which an event leads after all guards are used up. It returns "" if there
+// is none.
 func usedUp(p *pack.Pack, from, event string) string {
 	states := p.Doc.Workflow.States
 	state := states[from]
@@ -167,7 +169,7 @@ func nodeToProto(n *machine.Node, entry bool) *pawlv1.GraphNode {
 	}
 }
 
-// callable lists the tools of a prompt that are not blocked, sorted by name.
+// callable lists the tools of a prompt that the prompt does not block, sorted by name.
 func callable(p *machine.Prompt) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.Tools)), func(tool string) bool { return p.Blocklist[tool] })
 }
@@ -192,7 +194,7 @@ func edgesToProto(n *machine.Node) []*pawlv1.GraphEdge {
 	return out
 }
 
-// SkillFilter returns the field skills of a state: a path, "none", or "" for all skills.
+// SkillFilter returns the field skills of a state. It is a path, or "none". "" means all skills.
 func SkillFilter(p *pack.Pack, state string) string {
 	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil || p.Doc.Workflow.States[state].Skills == nil {
 		return ""

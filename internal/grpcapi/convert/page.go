@@ -11,14 +11,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// MaxPageBytes limits a page of a list, except if its first item alone is larger. A client with gRPC's
-// own limit of 4 MiB must be able to read every page.
+// MaxPageBytes limits a page of a list, in bytes. A page with a single larger item may exceed it. A
+// client that uses gRPC's default limit of 4 MiB must be able to read every page.
 const MaxPageBytes = 1 << 20
 
 // PageSizer counts the bytes of a page.
 type PageSizer struct{ used int }
 
-// TryAdd reports whether one more item fits and adds it if it does.
+// TryAdd adds an item to the page if it fits. It reports whether it has added the item.
 func (r *PageSizer) TryAdd(item proto.Message) bool {
 	size := proto.Size(item)
 	if r.used > 0 && r.used+size > MaxPageBytes {
@@ -28,12 +28,12 @@ func (r *PageSizer) TryAdd(item proto.Message) bool {
 	return true
 }
 
-// pageSum is the number of bytes of the hash that binds a page token to its list.
+// pageSum is the length of the hash that ties a page token to its list, in bytes.
 const pageSum = 8
 
-// PageToken returns the token of a list's next page from the position that the engine returned. It
-// returns "" for "". The token is valid only for the same request, except for page_size: with another
-// list or filter it would start at an arbitrary position.
+// PageToken returns the token of a list's next page. position is the position that the engine returned.
+// If it is "", the token is "". The token is valid only for the same request, except for page_size.
+// With another list or filter, the page would start at an arbitrary position.
 func PageToken(list proto.Message, position string) string {
 	if position == "" {
 		return ""
@@ -65,8 +65,8 @@ func pageBinding(list proto.Message, position string) []byte {
 	for _, name := range []protoreflect.Name{"page_token", "page_size"} {
 		bound.Clear(bound.Descriptor().Fields().ByName(name))
 	}
-	// Deterministic encoding is stable only within one build, but page tokens live no longer than
-	// that. A message of this process can always be encoded.
+	// Deterministic encoding is stable only within one build, but page tokens do not need to be valid
+	// longer than that. A message of this process can always be encoded.
 	request, _ := proto.MarshalOptions{Deterministic: true}.Marshal(bound.Interface())
 	hash := sha256.New()
 	hash.Write([]byte(bound.Descriptor().FullName()))

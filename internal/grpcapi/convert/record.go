@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RecordToProto converts one record. types has the media types of the run's artifacts. final are the
-// artifacts of a run that has ended; only the record Ended contains them.
+// RecordToProto converts one record. types contains the media types of the run's artifacts. final are
+// the artifacts of a run that has ended. Only the record Ended contains them.
 func RecordToProto(row *runtime.RecordRow, types MediaTypes, final []*pawlv1.Artifact) *pawlv1.Record {
 	rec := &row.Record
 	out := &pawlv1.Record{
@@ -33,7 +33,8 @@ func endedToProto(types MediaTypes, e *machine.Ended, final []*pawlv1.Artifact) 
 	}
 }
 
-// runBody sets the body of a record about the run as a whole. It reports whether it has set the body.
+// runBody sets the body of a record if the record is about the run as a whole. It reports whether it
+// has set the body.
 func runBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.Transition:
@@ -85,7 +86,8 @@ func redirectsToProto(in []machine.Redirect) []*pawlv1.Redirect {
 	return out
 }
 
-// turnBody sets the body of a record about a turn. It reports whether it has set the body.
+// turnBody sets the body of a record if the record is about a turn. It reports whether it has set the
+// body.
 func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.TurnOpened:

@@ -12,21 +12,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// The functions of this file convert requests. An interceptor has checked the constraints of the proto
-// files before, so they check only what the constraints cannot express.
+// The functions of this file convert requests. An interceptor has already checked the constraints of
+// the proto files, so these functions check only what the constraints cannot express.
 
 // Caller is the caller of a request.
 type Caller struct {
-	// Call is the caller in the engine's form. Its namespace is used for requests that name none.
+	// Call is the caller in the form that the engine uses. Its namespace applies to requests that do
+	// not name a namespace.
 	runtime.Call
-	// Bound means that the request came in a worker's stream. It belongs to the worker's namespace,
-	// even if it names another one.
+	// Bound means that the request came in a worker's stream. The request belongs to the worker's
+	// namespace, even if it names another namespace.
 	Bound bool
 	// Traceparent is the trace context of the request, or "".
 	Traceparent string
 }
 
-// In returns the caller in the namespace that a request names.
+// In returns the caller with the namespace that a request names.
 func (c Caller) In(namespace string) runtime.Call {
 	call := c.Call
 	if namespace != "" && !c.Bound {
@@ -84,7 +85,7 @@ func StartFromProto(c Caller, req *pawlv1.StartRunRequest) (runtime.StartRequest
 	}, nil
 }
 
-// labelsFromProto converts labels. The engine wants them sorted by key.
+// labelsFromProto converts labels and sorts them by key, as the engine requires.
 func labelsFromProto(in map[string]string) []machine.Label {
 	if len(in) == 0 {
 		return nil
@@ -209,7 +210,8 @@ func ControlFromProto[In controlRequest](c Caller, req In) (runtime.ControlReque
 	return runtime.ControlRequest{RunRef: c.Run(req), Note: req.GetNote(), ID: req.GetRequestId()}, nil
 }
 
-// CancelFromProto converts a CancelRun request, which also cancels the runs that the run has started.
+// CancelFromProto converts a CancelRun request. The cancellation also includes the runs that the run
+// has started.
 func CancelFromProto(c Caller, req *pawlv1.CancelRunRequest) (runtime.ControlRequest, error) {
 	out, err := ControlFromProto(c, req)
 	out.Cascade = true

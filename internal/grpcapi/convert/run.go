@@ -60,7 +60,7 @@ func countsToProto(out *pawlv1.Run, s *machine.State) {
 	}
 }
 
-// visitOf returns the number of the present visit of the current state.
+// visitOf returns the number of the current visit of the current state.
 func visitOf(s *machine.State) int32 {
 	for _, c := range s.Visits {
 		if c.State == s.Current {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// executorKeys are the keys of a prompt that the engine does not use. The executor does.
+// executorKeys are the keys of a prompt that the engine ignores and the executor uses.
 var executorKeys = []string{
 	"parameters", "model_overrides", "validators", "tool_policy", "media", "pipeline", "tested_models", "provider",
 }
@@ -18,8 +18,8 @@ var executorKeys = []string{
 // maxSettings limits the cache of turns' settings.
 const maxSettings = 1024
 
-// SettingsCache returns the settings of turns: the parts of a pack that are for the executor, in the
-// JSON of the pack. They depend only on the pack.
+// SettingsCache caches the settings of turns. Settings are the parts of a pack that the executor uses,
+// in the JSON of the pack. They depend only on the pack.
 type SettingsCache struct {
 	mu    sync.Mutex
 	known *cache.LRU[settingsKey, string]
@@ -32,7 +32,7 @@ func NewSettingsCache() *SettingsCache {
 	return &SettingsCache{known: cache.New[settingsKey, string](maxSettings)}
 }
 
-// Of returns the settings as one compact JSON object.
+// Of returns the settings for a prompt and a state as one compact JSON object.
 func (c *SettingsCache) Of(p *pack.Pack, prompt, state string) string {
 	key := settingsKey{p.Digest, prompt, state}
 	c.mu.Lock()
@@ -48,7 +48,7 @@ func (c *SettingsCache) Of(p *pack.Pack, prompt, state string) string {
 	return text
 }
 
-// rawPack is the part of a pack's document whose values are passed on unchanged.
+// rawPack contains the parts of a pack's document whose values are copied unchanged.
 type rawPack struct {
 	Prompts map[string]map[string]json.RawMessage `json:"prompts"`
 	Evals   []json.RawMessage                     `json:"evals"`
@@ -105,8 +105,8 @@ func orchestration(p *pack.Pack, state string) string {
 	return p.Doc.Workflow.States[state].Orchestration
 }
 
-// mergeEvals joins the evals of the pack and of the prompt. An eval of the prompt replaces one of the pack
-// with the same id (RFC 0006).
+// mergeEvals joins the evals of the pack and of the prompt. If both have an eval with the same id, the
+// result contains the eval of the prompt (RFC 0006).
 func mergeEvals(packs []json.RawMessage, prompts json.RawMessage) []json.RawMessage {
 	var own []json.RawMessage
 	if len(prompts) > 0 && json.Unmarshal(prompts, &own) != nil {
@@ -136,9 +136,9 @@ func evalID(raw json.RawMessage) string {
 // noSkills is the filter of a state without skills.
 const noSkills = "none"
 
-// FilterSkills returns the sources at, below or above the filter's path, and the inline skill with the
-// filter's name (RFC 0008). From a source above the path, the executor uses only what the filter names; it
-// gets the filter as skills_filter.
+// FilterSkills returns the skill sources at the filter's path, below it and above it, and the inline
+// skill with the filter's name (RFC 0008). From a source above the path, the executor must use only the
+// skills that the filter names. For this purpose the executor gets the filter as skills_filter.
 func FilterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 	switch filter {
 	case "":
@@ -160,7 +160,7 @@ func FilterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 	return kept
 }
 
-// Within reports whether a path is a folder or inside it.
+// Within reports whether a path is equal to a folder or inside it.
 func Within(path, folder string) bool {
 	path = strings.TrimSuffix(path, "/")
 	folder = strings.TrimSuffix(folder, "/")

@@ -33,7 +33,7 @@ func Stopped(a *Answer) *pawlv1.StopRunResponse {
 	return &pawlv1.StopRunResponse{Record: a.Record(machine.RecStopped), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate}
 }
 
-// steerBody sets the body of a record about steering or a notice.
+// steerBody sets the body of a record that is about steering or a notice.
 func steerBody(out *pawlv1.Record, body machine.Body) {
 	switch b := body.(type) {
 	case *machine.Steered:

@@ -20,7 +20,7 @@ func ForkFromProto(c Caller, req *pawlv1.ForkRunRequest) (timetravel.ForkRequest
 	}, err
 }
 
-// ErasureToProto converts the erasure of a run; nil if the run was not erased.
+// ErasureToProto converts the erasure of a run. It returns nil if the run was not erased.
 func ErasureToProto(e *machine.Erased) *pawlv1.Erasure {
 	if e == nil {
 		return nil

@@ -19,7 +19,7 @@ func TimeToProto(nanos int64) *timestamppb.Timestamp {
 	return timestamppb.New(time.Unix(0, nanos))
 }
 
-// compactJSON checks and compacts a JSON text. It returns nil for an empty text.
+// compactJSON checks a JSON text and makes it compact. It returns nil for an empty text.
 func compactJSON(field, text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -31,7 +31,7 @@ func compactJSON(field, text string) ([]byte, error) {
 	return out, nil
 }
 
-// compactObject is compactJSON for a text that must be a JSON object.
+// compactObject does the same as compactJSON, and also requires that the value is a JSON object.
 func compactObject(field, text string) ([]byte, error) {
 	out, err := compactJSON(field, text)
 	if err == nil && len(out) > 0 && out[0] != '{' {
@@ -44,8 +44,8 @@ func invalidJSON(field, why string) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "INVALID_JSON", Field: field, Message: "no valid JSON: " + why}
 }
 
-// writesFromProto converts artifacts to the stored form. The machine checks them, after the checks of
-// the run.
+// writesFromProto converts artifacts to the stored form. It does not check them. The machine does this
+// after it has checked the run.
 func writesFromProto(in []*pawlv1.ArtifactWrite) []machine.ArtifactWrite {
 	if len(in) == 0 {
 		return nil

@@ -38,7 +38,8 @@ func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) dispatch.
 	return out
 }
 
-// ServedFromProto converts the name of a run that a worker serves, with its tools.
+// ServedFromProto converts the message in which a worker names a run that it serves and the tools that
+// it executes.
 func ServedFromProto(in *pawlv1.ServeRun) dispatch.Served {
 	return dispatch.Served{RunID: in.GetRunId(), Tools: in.GetTools()}
 }
@@ -90,7 +91,7 @@ func RevocationToProto(r *dispatch.Revocation) *pawlv1.Revocation {
 	return out
 }
 
-// ShownFromProto converts a piece of output that a worker sends while it works.
+// ShownFromProto converts a piece of output that a worker sends during a turn.
 func ShownFromProto(in *pawlv1.WorkerOutput) dispatch.Shown {
 	return dispatch.Shown{
 		Token: in.GetToken(), Offset: in.GetOffset(), Text: in.GetText(), Reset: in.GetReset_(), Reasoning: in.GetReasoning(),

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// RunContext is the run that an input belongs to, with all that the checks of approvals need.
+// RunContext holds the run that an input belongs to, and everything else that the approval checks need.
 type RunContext struct {
 	Past    *history.Reader
 	Key     machine.RunKey
@@ -49,7 +49,8 @@ func (s *RunContext) Prepare(ctx context.Context, c machine.Command) (machine.Co
 	return c, nil
 }
 
-// judge evaluates the approval conditions of the requested tools.
+// judge evaluates the approval conditions of the requested tools and stamps the results into the
+// command.
 func (s *RunContext) judge(ctx context.Context, cmd machine.RequestSteps) (machine.Command, error) {
 	var seen *values
 	for i := range cmd.Requests {
@@ -80,7 +81,7 @@ type values struct {
 	unseen map[string]string
 }
 
-// unseen returns the reason why a condition cannot use the value.
+// unseen returns the reason why a condition cannot use a value that could not be read.
 func unseen(what string, err error) string {
 	return short("no condition sees " + what + " as it is: " + err.Error())
 }
@@ -209,9 +210,10 @@ func (s *RunContext) decision(ctx context.Context, cmd machine.DecideStep) (mach
 	return cmd, err
 }
 
-// sees refuses a principal that may not see the call. It must come before every check that uses the
-// payload. If a payload has few possible values, its digest can be guessed, and the error of a
-// later check would confirm the right guess. The same holds for errors about the fields of an edit.
+// sees returns an error if the deciding principal may not see the call. sees must run before every
+// check that uses the payload: if a payload has few possible values, its digest can be guessed, and the
+// error of a later check would confirm the right guess. Errors about the fields of an edit would also
+// reveal the payload.
 func (s *RunContext) sees(tool string) error {
 	if s.By.Scopes.Has(policy.ValuesSensitive) || !s.Program.Pack.XPawl().Hidden().Payload(tool) {
 		return nil
@@ -242,7 +244,8 @@ func Barred(starters []policy.Identity, by policy.Identity) []string {
 	return names
 }
 
-// wrong returns the reason why a tool does not accept a payload, or "" if the tool accepts it.
+// wrong returns the reason why a payload does not satisfy the schema of a tool. It returns "" if the
+// payload is valid.
 func (s *RunContext) wrong(tool string, payload []byte) string {
 	if d := validate.Denial(s.Program, &machine.StepRequest{Tool: tool, Payload: payload}); d != nil {
 		return d.Message

@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Changed checks the calls of a turn before the turn is sent to its executor. It returns the input
-// that answers an approved call which differs from the approved one now; nil = no call differs. An
-// expired approval is not an error here, because the call may already be active.
+// Changed checks the calls of a turn before the turn is sent to its executor. If an approved call now
+// differs from what was approved, Changed returns the input that answers this call. Otherwise it
+// returns nil. An expired approval is not an error here, because the call may already be active.
 func Changed(s *machine.State, steps []history.StepView) machine.Command {
 	for i := range steps {
 		if step := &steps[i]; !step.Omitted {

@@ -81,7 +81,7 @@ type Writer struct {
 	hash hash.Hash
 	// pending are received bytes that are not yet a full piece.
 	pending []byte
-	// known is the requested blob if it is already stored, else nil.
+	// known is the requested blob if this blob is already stored. Otherwise it is nil.
 	known *machine.Blob
 }
 
@@ -98,7 +98,7 @@ func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	w := &Writer{r: r, ns: ns, req: req, hash: sha256.New()}
 	w.key = machine.UploadKey{Principal: req.Principal.Name(), ID: req.UploadID}
 	if req.UploadID == "" {
-		// The id cannot be guessed, and callers may not use its prefix.
+		// The generated id cannot be guessed. Callers may not use ids with its prefix.
 		w.key.ID = validate.ReservedPrefix + r.cfg.IDs.Token()
 	}
 	if req.Ref != "" {
@@ -140,7 +140,8 @@ func parseRef(ref string) (sum [32]byte, err error) {
 	return [32]byte(raw), nil
 }
 
-// goOn hashes the part of the upload that is already stored, so that Write can continue after it.
+// goOn computes the hash of the part of the upload that is already stored, so that Write can continue
+// the hash after that part.
 func (w *Writer) goOn(ctx context.Context) (err error) {
 	if w.up, err = w.r.cfg.Store.Upload(ctx, w.ns, w.key); err != nil {
 		return fmt.Errorf("runtime: %w", err)

@@ -13,7 +13,8 @@ import (
 type Engine interface {
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// Health returns nil while the engine accepts inputs, else the reason why it does not.
+	// Health returns nil if the engine accepts inputs. Otherwise it returns the reason why the engine
+	// does not accept them.
 	Health() error
 	// NamespaceNumbers returns the served namespaces.
 	NamespaceNumbers() []uint32

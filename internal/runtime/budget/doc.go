@@ -1,10 +1,12 @@
-// Package budget counts the reservations and settled usage of the operator's accounts. An account
-// covers all runs of a namespace with a label, in a window of time.
+// Package budget counts the reserved and the settled usage of the operator's accounts. An account
+// counts all runs of a namespace that have a certain label, in a window of time.
 //
-// Owns: the current table of accounts and the operator's prices of models; the computation of their windows; the reserved and settled
-// amounts of each account in memory. The store has the same amounts in rows.
+// Owns: the current table of accounts and the operator's prices of models; the computation of the
+// windows; the reserved and settled amounts of each account in memory. The store has the same amounts
+// in rows.
 //
-// Guarantees: reservations never exceed the limit of an account, also if many runs reserve at the same time. An input is counted before
-// its commit, in all of its accounts or in none. The changes of an input are computed from the states of the run before and after, so no
-// release can be forgotten. A nil [Ledger] is valid and counts nothing.
+// Guarantees: reservations never exceed the limit of an account, even if many runs reserve at the same
+// time. An input is counted before its commit, either in all of its accounts or in none. The changes of
+// an input are computed from the states of the run before and after the input, so no release can be
+// forgotten. A nil [Ledger] is valid and counts nothing.
 package budget

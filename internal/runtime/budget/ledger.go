@@ -19,7 +19,8 @@ type Ledger struct {
 	mu    sync.Mutex
 	table *Table
 	rows  map[key]*machine.AccountRow
-	// refused counts for each account the inputs that would have exceeded its limit, since the process started.
+	// refused counts the inputs that were refused because they would have exceeded the limit of the
+	// account. The count starts at zero when the process starts.
 	refused map[key]int64
 }
 
@@ -32,23 +33,23 @@ func New(table *Table, rows []machine.AccountRow) *Ledger {
 	return l
 }
 
-// Replace applies a new table of accounts. Reservations stay, also if they are above a new limit.
+// Replace applies a new table of accounts. Existing reservations stay, even if they exceed a new limit.
 func (l *Ledger) Replace(t *Table) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.table = t
 }
 
-// Reservation is the change that an uncommitted input makes in the ledger. The zero value is no
-// change.
+// Reservation is the change that an uncommitted input makes in the ledger. The zero value changes
+// nothing.
 type Reservation struct {
 	ledger    *Ledger
 	namespace uint32
 	changes   []machine.ChargeChange
 }
 
-// Close ends the reservation. stored reports whether the input was committed; otherwise the change
-// is undone.
+// Close ends the reservation. stored reports whether the input was committed. If it was not, Close
+// undoes the change in the ledger.
 func (h *Reservation) Close(stored bool) {
 	l, changes := h.ledger, h.changes
 	h.ledger, h.changes = nil, nil
@@ -62,16 +63,16 @@ func (h *Reservation) Close(stored bool) {
 	}
 }
 
-// Decide is [rules.Step] for a run with accounts. An input that changes amounts is stamped with the
-// accounts and applied again. If an account cannot cover the reservation, the stamp says how much
-// is left. The returned reservation must be closed after the commit.
+// Decide applies [rules.Step] for a run with accounts. If the input changes amounts, Decide stamps the
+// accounts into the input and applies it again. If an account cannot cover the reservation, the stamp
+// contains the amount that is left. The caller must close the returned reservation after the commit.
 //
-// Problem: many runs reserve from the same accounts concurrently, and the machine is pure and does
-// not know the accounts.
+// Problem: many runs reserve from the same accounts concurrently, and the machine is pure and does not
+// know the accounts.
 //
-// Invariants: the mutex is held from the check of the limits until the amounts are added, so two
-// inputs cannot both use the last part of a limit. The amounts of an input are added to all of its
-// accounts or to none.
+// Invariants: the mutex is held from the check of the limits until the amounts are added, so two inputs
+// cannot both use the last part of a limit. The amounts of an input are added to all of its accounts or
+// to none.
 func (l *Ledger) Decide(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result, Reservation, error) {
 	result, err := rules.Step(g, s, in)
 	if l == nil || err != nil || result.Batch == nil {
@@ -159,7 +160,7 @@ func held(s *machine.State) machine.Amount {
 	return machine.Amount{Tokens: tokens, CostMicro: cost}
 }
 
-// priced refuses a model call without a known price, if an account limits the cost.
+// priced returns an error for a model call without a known price if an account limits the cost.
 func priced(g *machine.Graph, hits []hit, c machine.Command) error {
 	ask, ok := c.(machine.RequestModel)
 	if !ok || ask.Bound.CostMicro > 0 || rules.PriceOf(g, &ask.Bound) != nil {
@@ -205,7 +206,8 @@ func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Comma
 	return bills
 }
 
-// fits reports whether have plus need is within the limit. A need that is not positive always fits.
+// fits reports whether have plus need is within the limit. If need is zero or negative, the result is
+// always true.
 func fits(need, have, limit int64) bool {
 	return limit == math.MaxInt64 || need <= 0 || need <= limit-have
 }
@@ -217,7 +219,7 @@ func left(limit, have int64) int64 {
 	return limit - have
 }
 
-// sum adds two amounts. A sum that is too large becomes the largest number.
+// sum adds two amounts. If the sum overflows, it returns the largest int64.
 func sum(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64

@@ -9,8 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Prices holds the operator's prices of models, for models that a run's pack does not price. A nil Prices is valid and has no price. A
-// price is stamped into the input that it applies to, so a new table does not change committed costs. Safe for concurrent use.
+// Prices holds the operator's prices of models. A price applies if the pack of the run does not price
+// the model. A nil Prices is valid and contains no price. Each price is stamped into the input that
+// uses it, so a new table does not change committed costs. Safe for concurrent use.
 type Prices struct {
 	prices atomic.Pointer[map[string]machine.Price]
 }
@@ -44,7 +45,7 @@ func (t *Prices) Of(g *machine.Graph, model string) *machine.Price {
 	return nil
 }
 
-// Stamp returns u with the operator's price of its model.
+// Stamp returns u with the operator's price of its model added.
 func (t *Prices) Stamp(g *machine.Graph, u machine.Usage) machine.Usage {
 	u.Price = t.Of(g, u.Model)
 	return u
@@ -60,9 +61,10 @@ func (t *Prices) Priced(g *machine.Graph) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Admit refuses a run with a cost budget that may ask a model without a price. It checks the models that the run sets for its prompts,
-// else those that the prompts declare. If the sidecar itself executes the run, own are the sidecar's models, and the model of each
-// prompt's turns is known.
+// Admit returns an error for a run that has a cost budget and may call a model without a price. It
+// checks the models that the run sets for its prompts. If the run sets none, it checks the models that
+// the prompts declare. If the sidecar itself executes the run, own are the sidecar's models, and the
+// model of each prompt's turns is known.
 func (t *Prices) Admit(g *machine.Graph, own []string) error {
 	if g.Budget.MaxCostMicroUSD == 0 {
 		return nil
@@ -87,8 +89,8 @@ func (t *Prices) Admit(g *machine.Graph, own []string) error {
 	return nil
 }
 
-// Check refuses a model without a price in a run with a cost budget. field is where the model is
-// named.
+// Check returns an error if a run has a cost budget and the model has no price. field is the name of
+// the request field that contains the model.
 func (t *Prices) Check(g *machine.Graph, model, field string) error {
 	if _, ok := g.Prices[model]; ok || g.Budget.MaxCostMicroUSD == 0 || t.Of(g, model) != nil {
 		return nil
@@ -100,8 +102,8 @@ func (t *Prices) Check(g *machine.Graph, model, field string) error {
 	}
 }
 
-// StampOf returns u with the operator's price of the requested model. The provider may report another name for that model. If model is
-// "", the requested model is unknown.
+// StampOf returns u with the operator's price of the requested model added. The provider may report
+// another name for that model. If model is "", the requested model is unknown.
 func (t *Prices) StampOf(model string, g *machine.Graph, u machine.Usage) machine.Usage {
 	if model != "" {
 		u.Model = model

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Each is the value of a table entry that makes each value of its label a separate account.
+// Each is the value of a table entry that makes a separate account for each value of the label.
 const Each = "*"
 
 // MaxAccounts bounds the entries of a table.
@@ -77,7 +77,8 @@ func NewTable(accounts []Account) (*Table, error) {
 	return t, nil
 }
 
-// Fault is an error in one field of the operator's accounts. Faults is the error that lists all of them.
+// Fault is an error in one field of the operator's accounts. Faults is an error that lists several of
+// them.
 type (
 	Fault  struct{ Field, Message string }
 	Faults []Fault
@@ -139,8 +140,8 @@ func (t *Table) slot(a *Account, zone *time.Location) *slot {
 	return s
 }
 
-// name returns the name of the account of a value, for example "tenant=acme/day@Europe/Berlin", or
-// "/month" for all runs.
+// name returns the name of the account for a value, for example "tenant=acme/day@Europe/Berlin". For an
+// account that counts all runs, the name begins with "/", for example "/month".
 func (s *slot) name(value string) string {
 	name := "/" + string(s.window)
 	if s.label != "" {
@@ -152,7 +153,7 @@ func (s *slot) name(value string) string {
 	return name
 }
 
-// hit is an account that counts a run at a time.
+// hit is an account that counts a certain run at a certain time.
 type hit struct {
 	name string
 	// entry is nil if the table no longer has the account.
@@ -173,7 +174,8 @@ func (t *Table) of(labels []machine.Label, at int64) []hit {
 	return hits
 }
 
-// valueOf returns the value of a label, and whether the run has the label. For the key "" it returns "" and true.
+// valueOf returns the value of a label and reports whether the run has the label. For the key "" it
+// returns "" and true.
 func valueOf(labels []machine.Label, key string) (string, bool) {
 	for _, l := range labels {
 		if l.Key == key && key != "" {
@@ -199,7 +201,8 @@ func (s *slot) begin(at int64) int64 {
 	return begin.UnixNano()
 }
 
-// limits returns the most that may be reserved and settled together; 0 = no limit.
+// limits returns the largest sums of reserved and settled amounts that the account allows. 0 means that
+// there is no limit.
 func (h *hit) limits() (tokens, cost int64) {
 	tokens, cost = math.MaxInt64, math.MaxInt64
 	if h.entry != nil && h.entry.MaxTokens > 0 {

@@ -17,13 +17,15 @@ type View struct {
 	Settled, Held machine.Amount
 	// Limit is 0 if there is none.
 	Limit machine.Amount
-	// Refused is the number of inputs that would have exceeded the limit, since the process started.
+	// Refused is the number of inputs that were refused because they would have exceeded the limit. The
+	// count starts at zero when the process starts.
 	Refused int64
 }
 
-// List returns accounts of a namespace in the order of their names: at most `most` accounts whose name has the prefix and comes after
-// `after`. It returns the accounts that have counted runs and the accounts with an explicit value in the table. more reports whether
-// there are further accounts.
+// List returns accounts of a namespace in the order of their names. It returns at most `most` accounts
+// whose name has the prefix and is greater than `after`. The list contains the accounts that have
+// counted runs, and the accounts with an explicit value in the table. more reports whether there are
+// further accounts.
 func (l *Ledger) List(namespace uint32, prefix, after string, most int, now time.Time) (views []View, more bool) {
 	if l == nil {
 		return nil, false
@@ -79,7 +81,8 @@ func (l *Ledger) view(namespace uint32, name string, now time.Time) View {
 	return v
 }
 
-// named finds the entry of an account by its name; nil = not in the table.
+// named returns the table entry of the account with this name, and the slot of the entry. It returns
+// nil if the table does not have the account.
 func (t *Table) named(name string) (*slot, *Account) {
 	for _, s := range t.slots {
 		value, ok := s.valueIn(name)
@@ -111,7 +114,8 @@ type Figure struct {
 	// Accounts is the number of accounts with counted runs.
 	Accounts             int64
 	Settled, Held, Limit machine.Amount
-	// Refused is the number of inputs that would have exceeded a limit, since the process started.
+	// Refused is the number of inputs that were refused because they would have exceeded a limit. The
+	// count starts at zero when the process starts.
 	Refused int64
 }
 

@@ -52,7 +52,8 @@ func first(year int, month time.Month, day int, zone *time.Location) time.Time {
 	at := time.Date(year, month, day, 0, 0, 0, 0, zone)
 	noon := time.Date(year, month, day, 12, 0, 0, 0, zone)
 	if at.Day() != noon.Day() {
-		// Midnight does not exist: time.Date used the offset before the change.
+		// On this day midnight does not exist, and time.Date used the offset before the change of the
+		// clocks.
 		_, after := noon.Zone()
 		_, before := at.Zone()
 		at = at.Add(time.Duration(after-before) * time.Second)

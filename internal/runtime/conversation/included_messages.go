@@ -11,8 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// includeRequired lists the required messages that the request contains, and adds the missing ones if the request asks for that. If the
-// step of the request is already answered, the request gets the messages of the recorded request, because the two must be equal.
+// includeRequired lists the required messages that the request contains. If the request asks for it,
+// includeRequired also adds the missing ones. If the step of the request is already answered,
+// includeRequired adds the messages of the recorded request, because both requests must be equal.
 func (p *resolution) includeRequired(ctx context.Context, c *machine.RequestModel) error {
 	if c.IncludeRequired {
 		seqs, err := p.due(ctx, c)
@@ -38,7 +39,7 @@ func (p *resolution) includeRequired(ctx context.Context, c *machine.RequestMode
 	return nil
 }
 
-// due returns the required messages that the request does not contain yet, as the numbers of their records.
+// due returns the record numbers of the required messages that the request does not contain yet.
 func (p *resolution) due(ctx context.Context, c *machine.RequestModel) (seqs []uint64, err error) {
 	if step := rules.Round(p.state, c); step != nil && step.Status == machine.StepStatusOK {
 		return p.recorded(ctx, step)
@@ -55,7 +56,8 @@ func (p *resolution) due(ctx context.Context, c *machine.RequestModel) (seqs []u
 	return seqs, nil
 }
 
-// recorded returns the records that the recorded request of an answered step includes and this request does not.
+// recorded returns the records that the recorded request of an answered step includes, but this request
+// does not.
 func (p *resolution) recorded(ctx context.Context, step *machine.ToolStep) (seqs []uint64, err error) {
 	asked, _, err := p.past.ModelRequest(ctx, p.key, machine.StepRef{Step: step.Step, Request: step.RequestSeq})
 	if err != nil {

@@ -66,8 +66,9 @@ func calledModel(ctx context.Context, past *history.Reader, key machine.RunKey, 
 	return step.Tool, nil
 }
 
-// resolveRequest completes a request: it adds the numbers of the records that the request refers to, and its digests. Before that, a
-// reference to a step, answer or result has only its Step, and a text has only its Hash.
+// resolveRequest completes a request. It adds the digests and the numbers of the records that the
+// request refers to. Before this call, a reference to a step, answer or result has only its Step, and a
+// text has only its Hash.
 func resolveRequest(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c *machine.RequestModel) (*machine.ModelRequest, error) {
 	asked := c.Model
 	out := *asked
@@ -91,7 +92,7 @@ func resolveRequest(ctx context.Context, past *history.Reader, key machine.RunKe
 	return &out, nil
 }
 
-// Text returns a [machine.ModelText] that is set to text, which may be "".
+// Text returns a [machine.ModelText] that is set to text. The text may be "".
 func Text(text string) machine.ModelText {
 	return machine.ModelText{Hash: sha256.Sum256([]byte(text)), Text: text}
 }
@@ -124,7 +125,8 @@ func (p *resolution) follow(ctx context.Context) error {
 	return nil
 }
 
-// inherited returns the request's own text, if it is set, else the text of the record seq.
+// inherited returns the request's own text if this text is set. Otherwise it returns a reference to the
+// text in the record seq.
 func inherited(own, base machine.ModelText, seq uint64) machine.ModelText {
 	if own.Hash != ([32]byte{}) || base.Hash == ([32]byte{}) {
 		return own
@@ -136,7 +138,8 @@ func inherited(own, base machine.ModelText, seq uint64) machine.ModelText {
 	return base
 }
 
-// texts checks the texts that are set. It replaces a text that a record already has by a reference.
+// texts checks the texts that are set in the request. If a record already contains a text, texts
+// replaces the text by a reference to that record.
 func (p *resolution) texts() error {
 	for _, t := range []struct {
 		field string
@@ -199,7 +202,8 @@ func (p *resolution) message(ctx context.Context, field string, m machine.ModelM
 	return nil
 }
 
-// meant returns the messages that an element of the request stands for. It reads the conversation only once.
+// meant returns the messages that an element of the request refers to. The conversation is read only
+// once.
 func (p *resolution) meant(ctx context.Context, m *machine.ModelMessage) ([]machine.Message, error) {
 	if m.Conversation != nil {
 		return p.conversation[m.Conversation.First : m.Conversation.First+m.Conversation.Count], nil
@@ -207,7 +211,8 @@ func (p *resolution) meant(ctx context.Context, m *machine.ModelMessage) ([]mach
 	return p.past.Meant(ctx, p.key, m)
 }
 
-// among returns a checked range of the conversation that the turn sees. It returns nil if the range is empty.
+// among checks a range of the conversation that the turn sees, and returns the range. It returns nil if
+// the range is empty.
 func (p *resolution) among(ctx context.Context, field string, r *machine.ConversationRange) (*machine.ConversationRange, error) {
 	window := machine.Conversation{State: p.state.Current}
 	for _, c := range p.state.Conversations {
@@ -238,7 +243,8 @@ func (p *resolution) among(ctx context.Context, field string, r *machine.Convers
 	return &machine.ConversationRange{State: window.State, From: window.From, Next: window.Next, First: r.First, Count: count}, nil
 }
 
-// answeredStep finds an answered step of the visit: a MODEL step, or a tool step.
+// answeredStep returns a reference to an answered step of the visit. If model is true, the step must be
+// a MODEL step, otherwise a tool step.
 func (p *resolution) answeredStep(field string, step uint32, model bool) (machine.StepRef, error) {
 	for i := range p.state.Steps {
 		s := &p.state.Steps[i]

@@ -42,7 +42,8 @@ type Engine interface {
 	// WithRunLock calls do under the lock of the run, after all commits that observers have already
 	// received.
 	WithRunLock(key runtime.RunKey, do func() error) error
-	// TokenOut returns the number of the open turn of a run if a caller has received the token of this turn, else 0.
+	// TokenOut returns the number of the open turn of a run if a caller has received the token of this
+	// turn. Otherwise it returns 0.
 	TokenOut(key runtime.RunKey) uint64
 }
 
@@ -52,8 +53,8 @@ type Store interface {
 	ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error)
 	// Outbox lists rows of a kind with Due <= now, earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
-	// HoldStep stores in a step's outbox row the worker that the step is sent to. It returns [machine.ErrNoStep] if the row no longer
-	// exists. StepHolder returns the stored worker.
+	// HoldStep stores, in the outbox row of a step, the worker that the step is sent to. It returns
+	// [machine.ErrNoStep] if the row no longer exists. StepHolder returns the stored worker.
 	HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error
 	StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error)
 	// ListRuns returns the current states of runs in order of creation, as in [runtime.Store].
@@ -64,8 +65,9 @@ type Store interface {
 
 // Limits are the operator's rate limits. They decide when a step may begin.
 type Limits interface {
-	// Step reports whether a pending step may be sent now. If not, Step later calls then, in a goroutine of its own, when the caller may
-	// call Step again. The step must stay pending until Step returns.
+	// Step reports whether a pending step may be sent now. If the result is false, the caller must wait
+	// until Step calls the function then, and may then call Step again. Step calls then in a separate
+	// goroutine. The step must stay pending until Step returns.
 	Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool
 	// Requeue frees the capacity that an attempt of a pending step occupies, because no worker executes the attempt.
 	Requeue(key runtime.RunKey, step uint32, attempt int)
@@ -75,7 +77,7 @@ type Limits interface {
 // the zero value selects.
 type Config struct {
 	Engine Engine
-	// Turns renders assignments, Past reads steps, Packs reads the declarations of packs.
+	// Turns renders assignments. Past reads steps. Packs reads the declarations of packs.
 	Turns *render.Renderer
 	Past  *history.Reader
 	Packs *packcache.Cache
@@ -89,8 +91,8 @@ type Config struct {
 	Limits Limits
 	// Off disables workers: the dispatcher refuses them with WORKERS_OFF.
 	Off bool
-	// OnVolatileChange is called when a run changes without a record: a turn was assigned, or output of a turn arrived. It must not block.
-	// If it is nil, it is not called.
+	// OnVolatileChange is called when a run changes without a new record, because a turn was assigned
+	// or output of a turn arrived. It must not block. It may be nil.
 	OnVolatileChange func(key runtime.RunKey)
 	// Lease is how long a worker keeps a turn without a heartbeat. The pack can set another time with x_pawl.lease_sec. Default 60 s.
 	Lease time.Duration
@@ -103,7 +105,7 @@ type Config struct {
 	RestartGrace time.Duration
 	// MaxWorkers bounds the connected workers of a namespace. Default 10 000.
 	MaxWorkers int
-	// Quotas may lower this bound; nil = no quotas.
+	// Quotas may lower MaxWorkers for a namespace. If it is nil, there are no quotas.
 	Quotas *quota.Limits
 	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once. Default 256 each.
 	MaxWorkerTurns, MaxWorkerSteps int

@@ -21,8 +21,9 @@ type WorkerRequest struct {
 	runtime.Call
 	// ID is the worker's id, which stays the same when the worker reconnects.
 	ID string
-	// Instance identifies the worker's process; "" = unknown. Counts reports whether the worker sent the highest number of a step delivery
-	// that it received. Received is this number; 0 = the worker received none.
+	// Instance identifies the worker's process. If it is "", the process is unknown. Counts reports
+	// whether the worker sent the highest number of a step delivery that it received. Received is this
+	// number. It is 0 if the worker has received no delivery.
 	Instance string
 	Counts   bool
 	Received uint64
@@ -38,8 +39,8 @@ type WorkerRequest struct {
 	// Turns and Steps are the leases that the worker still holds from an earlier connection.
 	Turns []TurnLease
 	Steps []StepLease
-	// Served are the runs that the worker served on an earlier connection; refused are those of
-	// them that it may not serve.
+	// Served are the runs that the worker served on an earlier connection. refused are the runs among
+	// them that the worker may not serve.
 	Served  []Served
 	refused map[string]bool
 	Sink    WorkerSink
@@ -48,23 +49,25 @@ type WorkerRequest struct {
 // Connection is the result of [Dispatcher.Connect].
 type Connection struct {
 	Worker *Worker
-	// Turns and Steps are the work that the worker keeps, with new tokens.
+	// Turns and Steps are the work that the worker keeps. Each piece of work has a new token.
 	Turns []TurnLease
 	Steps []StepLease
 	// Offer is the worker's offer with its effective capacities.
 	Offer machine.WorkOffer
-	// Unknown are the names of the offer that no pack has, as "prompt:<key>" and so on, sorted.
+	// Unknown are the names in the offer that no pack declares, for example "prompt:<key>". The list is
+	// sorted.
 	Unknown []string
-	// Replaced describes the connection that this one ended, if it belonged to another process with the same principal and id, else nil.
+	// Replaced describes the connection that this connection ended, if that connection belonged to
+	// another process with the same principal and id. Otherwise it is nil.
 	Replaced *Replaced
 }
 
 // Replaced describes a replaced worker, for display.
 type Replaced struct{ Client, Instance, Address string }
 
-// Connect registers a worker and returns the work that it keeps. The worker has no credits yet, so
-// it is sent no work before it has received the returned [Connection]. A connected worker with the
-// same principal and id is replaced: its connection ends with ABORTED WORKER_REPLACED.
+// Connect registers a worker and returns the work that the worker keeps. The worker has no credits yet,
+// so it receives no work before it has received the returned [Connection]. If a worker with the same
+// principal and id is connected, Connect ends that connection with ABORTED WORKER_REPLACED.
 //
 // Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND NAMESPACE_NOT_FOUND, PACK_NOT_FOUND;
 // INVALID_ARGUMENT UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL; RESOURCE_EXHAUSTED MAX_WORKERS;
@@ -104,7 +107,7 @@ func (r *Dispatcher) Connect(ctx context.Context, req WorkerRequest) (Connection
 	return conn, err
 }
 
-// ServesOnly reports whether the worker offers no prompts, agents or tools, and only serves runs.
+// ServesOnly reports whether the worker only serves runs and offers no prompts, agents or tools.
 func (req *WorkerRequest) ServesOnly() bool {
 	return len(req.Offer.Prompts)+len(req.Offer.Agents)+len(req.Offer.Tools) == 0
 }
@@ -116,9 +119,9 @@ type heldState struct {
 	held  holders
 }
 
-// heldStates reads the runs that the worker claims to hold work of. A run that cannot be read is
-// left out, so that the worker keeps no work of it. If the store is unavailable, heldStates returns
-// an error: the worker has to reconnect later and keeps its work until then.
+// heldStates reads the runs that the worker claims to hold work of. It omits a run that cannot be read,
+// so the worker keeps no work of that run. If the store is unavailable, heldStates returns an error.
+// Then the worker keeps its work and has to reconnect later.
 func (r *Dispatcher) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) (map[string]heldState, error) {
 	states := make(map[string]heldState)
 	read := func(run string) error {
@@ -148,7 +151,7 @@ func (r *Dispatcher) heldStates(ctx context.Context, ns uint32, req *WorkerReque
 	return states, nil
 }
 
-// soon adds a retry delay to an error that ends as soon as another worker disconnects.
+// soon adds a short retry delay to an error that no longer occurs when another worker has disconnected.
 func soon(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.RetryAfter == 0 {
 		refusal.RetryAfter = int64(workRetry)
@@ -204,24 +207,26 @@ func (sp *namespaceShard) connect(req *WorkerRequest, states map[string]heldStat
 	}
 	sp.remind(w)
 	if !sp.scanned {
-		// The scan begins only now, so that the first worker keeps its steps even if it connects late.
+		// The scan begins only after the worker is connected, so that the first worker keeps its steps
+		// even if it connects late.
 		sp.scanned = true
 		go sp.scan()
 	}
 	return conn, nil
 }
 
-// remind sends a worker the step answers that arrived while it was disconnected, for each turn that
-// it keeps.
+// remind sends a worker the step answers that arrived while the worker was disconnected. It does so for
+// each turn that the worker keeps.
 func (sp *namespaceShard) remind(w *Worker) {
 	for _, lease := range w.turns {
 		go sp.sendAnswers(lease, nil)
 	}
 }
 
-// replace ends the earlier connection of a worker and returns its description if it belonged to another process. If it belonged to the
-// same process, that connection is broken and has no reader. The replaced process gets an error after which it must not reconnect.
-// Otherwise two processes with the same id would replace each other forever.
+// replace ends the earlier connection of a worker. If the earlier connection belonged to another
+// process, replace returns its description, and the other process gets an error after which it must not
+// reconnect. Otherwise two processes with the same id would replace each other forever. If it belonged
+// to the same process, that connection is broken and has no reader.
 func (sp *namespaceShard) replace(old, w *Worker) *Replaced {
 	if old == nil {
 		return nil
@@ -239,8 +244,8 @@ func (sp *namespaceShard) replace(old, w *Worker) *Replaced {
 	return &Replaced{Client: old.client, Instance: old.instance, Address: old.address}
 }
 
-// keepTurn lets a worker keep a turn that has not been assigned to another worker since. It returns
-// nil if the worker loses the turn.
+// keepTurn lets a worker keep a turn, unless the turn was assigned to another worker in the meantime.
+// It returns nil if the worker loses the turn.
 func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[string]heldState) *turnLease {
 	at, ok := states[held.RunID]
 	if !ok || !holdsStill(at.state, w, held) {
@@ -301,9 +306,9 @@ func (sp *namespaceShard) takeOver(run *workRun, before *turnLease) {
 	sp.dispatcher.timers.cancel(before.timer)
 }
 
-// keepStep lets a worker keep a step that has not been assigned to another worker since. It returns
-// nil if the worker loses the step. For a step that has ended, keepStep remembers the token, so
-// that a late answer gets the recorded outcome.
+// keepStep lets a worker keep a step, unless the step was assigned to another worker in the meantime.
+// It returns nil if the worker loses the step. For a step that has ended, keepStep remembers the token,
+// so that a late answer gets the recorded outcome.
 func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[string]heldState) *stepLease {
 	at, ok := states[held.RunID]
 	if !ok {
@@ -328,7 +333,8 @@ func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[s
 	if !may && w.offer.Serves(&step.class) {
 		return nil // The worker has no capacity left.
 	}
-	// The worker does not offer this step. It got the step because it served the run at that time.
+	// The worker does not offer this kind of step. It received the step because it served the run at
+	// that time.
 	return sp.adoptStep(w, run, step, served || !may)
 }
 
@@ -373,8 +379,8 @@ func (sp *namespaceShard) adoptStep(w *Worker, run *workRun, step *stepWork, ser
 	return lease
 }
 
-// checkOffer compares the names of an offer with the names in the packs that it is for. It returns
-// the unknown names, sorted, or an error if unknown names are not allowed.
+// checkOffer compares the names in an offer with the names that the packs of the offer declare. It
+// returns the unknown names in order. If unknown names are not allowed, it returns an error.
 func (r *Dispatcher) checkOffer(ctx context.Context, ns uint32, req *WorkerRequest) ([]string, error) {
 	known, unknown, err := r.offeredNames(ctx, ns, req)
 	if err != nil {
@@ -423,9 +429,9 @@ func (n *packNames) add(p *pack.Pack) {
 	}
 }
 
-// offeredNames collects the names in the packs that the offer is for; an offer without packs is for
-// all packs of the namespace. A pack that is not registered is an error or, if allowed, returned as
-// unknown.
+// offeredNames collects the names that the packs of the offer declare. An offer without packs is for
+// all packs of the namespace. If a pack is not registered, offeredNames returns an error or, if unknown
+// names are allowed, the pack as unknown.
 func (r *Dispatcher) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest) (packNames, []string, error) {
 	names := packNames{prompts: map[string]bool{}, agents: map[string]bool{}, tools: map[string]bool{}}
 	var unknown []string

@@ -20,7 +20,7 @@ import (
 // everything in the shard. It is taken inside the lock of a run, never the other way round.
 type Dispatcher struct {
 	cfg Config
-	// mu guards shards, which changes only when the first worker of a namespace connects.
+	// mu guards shards. The map changes only when the first worker of a namespace connects.
 	mu     sync.RWMutex
 	shards map[uint32]*namespaceShard
 	timers *timers
@@ -121,10 +121,12 @@ func (r *Dispatcher) Output(key runtime.RunKey, after render.OutputPosition) (re
 	return sp.outputs.after(key.ID, after)
 }
 
-// AssignedTurn returns the number of the turn of a run that a worker or the holder of a turn token has received; 0 = no turn is assigned.
-// If the assignee disconnects, its turn counts as assigned until it is known to be over. An assignment is not recorded: the journal shows
-// nothing before the first record of the execution. Until then only this process knows of the assignment, and another process assigns the
-// turn again.
+// AssignedTurn returns the number of the turn of a run that a worker, or the holder of a turn token,
+// has received. 0 means that no turn is assigned. If the assignee disconnects, its turn counts as
+// assigned until the turn is known to be over.
+//
+// An assignment is not recorded in the journal. Until the first record of the execution, only this
+// process knows of the assignment. Another process would assign the turn again.
 func (r *Dispatcher) AssignedTurn(key runtime.RunKey) uint64 {
 	if turn := r.cfg.Engine.TokenOut(key); turn != 0 {
 		return turn

@@ -26,7 +26,7 @@ type WorkerView struct {
 	Steps []StepLease
 	// HeldTurns and HeldSteps count all turns and steps that the worker holds, also those that are not listed.
 	HeldTurns, HeldSteps int
-	// ConnectedAt and SeenAt are Unix nanoseconds. Any request of the worker updates SeenAt.
+	// ConnectedAt and SeenAt are times in Unix nanoseconds. Any request of the worker updates SeenAt.
 	ConnectedAt, SeenAt int64
 	Draining            bool
 	// Serving is the number of runs that the worker serves.
@@ -40,16 +40,17 @@ type HeldTurn struct {
 	Since int64
 }
 
-// ReadyWork is the amount of unassigned work of one class, and the number of workers that serve the
-// class.
+// ReadyWork is the amount of unassigned work of one class, and the number of workers that can execute
+// work of this class.
 type ReadyWork struct {
 	Class          machine.WorkClass
 	Count, Workers int
 }
 
-// Listing is the workers and the ready work of a namespace at one moment.
+// Listing contains the workers and the ready work of a namespace at one moment.
 type Listing struct {
-	// Workers are the connected workers, ordered by id and principal. The list has at most 1000 of Total workers.
+	// Workers are the connected workers, ordered by id and principal. Total is the number of all
+	// workers. The list has at most 1000 of them.
 	Workers []WorkerView
 	Total   int
 	// Ready is the ready work by class, ordered by amount, the largest amount first. The list has at most 1000 classes.
@@ -131,5 +132,5 @@ func (w *Worker) view() WorkerView {
 	return out
 }
 
-// Seen records that the worker has sent something, so it is alive.
+// Seen records the time of a message from the worker. The message proves that the worker is alive.
 func (w *Worker) Seen() { w.seen.Store(w.shard.now()) }

@@ -9,22 +9,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// workerGroup is the set of workers with the same offer of one kind of work. Their capacities may differ. Work is matched with groups, so
-// the cost of an assignment grows with the number of different offers and not with the number of workers.
+// workerGroup is the set of workers with the same offer for one kind of work. Their capacities may
+// differ. The matcher matches work with groups instead of workers, so the cost of an assignment depends
+// on the number of different offers and not on the number of workers.
 type workerGroup struct {
 	key  string
 	kind machine.WorkKind
 	// offer is the offer that all members share, as the first member sent it.
 	offer   machine.WorkOffer
 	members int
-	// free are the members that may get more work, the next one first.
+	// free are the members that may get more work. The first member gets the next work.
 	free freeHeap
-	// queues are the queues that the group serves. waiting are the queues among them that have work.
+	// queues are the queues that the group serves. waiting are those of them that have work.
 	queues, waiting map[*taskQueue]struct{}
 }
 
-// groupKey returns a key of what an offer contains for a kind of work. It is equal for workers that belong to the same group. It is "" if
-// the offer contains no work of the kind.
+// groupKey returns a key that is equal for all workers of the same group. The key encodes what an offer
+// contains for one kind of work. It is "" if the offer contains no work of the kind.
 func groupKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%d", kind)
@@ -87,8 +88,9 @@ func (m *Matcher) dismiss(w *worker, kind machine.WorkKind) {
 	delete(m.groups, t.key)
 }
 
-// next returns the queue from which a member gets its next work. It first takes the pack that was served longest ago, then the class of
-// this pack that was served longest ago. It returns nil if no queue of the group has work.
+// next returns the queue from which a member gets its next work. It chooses the pack that was served
+// longest ago, and within this pack the class that was served longest ago. It returns nil if no queue
+// of the group has work.
 func (t *workerGroup) next() *taskQueue {
 	var best *taskQueue
 	for c := range t.waiting {
@@ -99,8 +101,8 @@ func (t *workerGroup) next() *taskQueue {
 	return best
 }
 
-// rank moves a worker to its place among the free workers of its groups, or removes it from there.
-// Call it after each change of the work that the worker holds or may get.
+// rank updates the place of a worker among the free workers of its groups. If the worker is no longer
+// free, rank removes it. Call rank after each change of the work that the worker holds or may get.
 func (w *worker) rank() {
 	for _, kind := range []machine.WorkKind{machine.TurnWork, machine.StepWork} {
 		l := w.of(kind)

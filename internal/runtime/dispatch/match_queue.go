@@ -2,8 +2,8 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// taskQueue is the waiting work of one class, and the groups that serve it. The runs are served in rotation. The work of one run keeps
-// its order.
+// taskQueue holds the waiting work of one class, and the groups that serve the class. The runs are
+// served in rotation. The order of work within one run is kept.
 type taskQueue struct {
 	of     machine.WorkClass
 	pack   *packQueue
@@ -15,7 +15,7 @@ type taskQueue struct {
 	count int
 }
 
-// runQueue is the waiting work of one run, the oldest work first.
+// runQueue holds the waiting work of one run. The oldest work is first.
 type runQueue struct {
 	id         string
 	work       []machine.Work
@@ -39,7 +39,8 @@ func (c *taskQueue) join(t *workerGroup) {
 	}
 }
 
-// workers returns the number of workers that serve the class, including those that are not free.
+// workers returns the number of workers that serve the class. The number includes workers that are not
+// free.
 func (c *taskQueue) workers() int {
 	n := 0
 	for t := range c.groups {
@@ -48,8 +49,9 @@ func (c *taskQueue) workers() int {
 	return n
 }
 
-// choose returns the worker for new work: the worker that had the run last, if it is free, else the free worker that holds the least
-// work. If several hold equally little, it returns the one that was served longest ago. It returns nil if no worker is free.
+// choose returns the worker for new work. If the worker that had the run last is free, choose returns
+// this worker. Otherwise it returns the free worker that holds the least work, and among equals the
+// worker that was served longest ago. It returns nil if no worker is free.
 func (c *taskQueue) choose(last *worker) *worker {
 	if last != nil && last.free(c.of.Kind) {
 		if _, serves := c.groups[last.of(c.of.Kind).group]; serves {

@@ -11,11 +11,12 @@ type worker struct {
 	draining     bool
 }
 
-// load says how much work of one kind the worker holds, and how much more it may get.
+// load is the amount of work of one kind that a worker holds, and the amount that the worker may still
+// get.
 type load struct {
 	held, credits, capacity int
-	// group is nil if the worker serves no work of the kind. place is the worker's index among the free workers of the group; -1 = the
-	// worker is not free.
+	// group is the group of the worker. It is nil if the worker serves no work of the kind. place is
+	// the worker's index among the free workers of the group. It is -1 if the worker is not free.
 	group *workerGroup
 	place int
 }
@@ -54,8 +55,9 @@ func (w *worker) take(kind machine.WorkKind, clock uint64) {
 	w.rank()
 }
 
-// before reports whether the queue is served before other. It compares the packs first, then the classes: what was served longest ago
-// comes first. Packs or classes that were never served are ordered by name.
+// before reports whether the queue is served before other. It compares first the packs, then the
+// classes. The pack or class that was served longest ago comes first. Packs or classes that were never
+// served are ordered by name.
 func (c *taskQueue) before(other *taskQueue) bool {
 	switch {
 	case c.pack.served != other.pack.served:

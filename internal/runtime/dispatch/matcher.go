@@ -2,8 +2,9 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Assigner receives the assignments of a [Matcher]. The assigned work counts as held by the worker until [Matcher.Done]. Assign must not
-// call the matcher. Assigner is an alias, so that other packages can declare the same interface without importing this package.
+// Assigner receives the assignments of a [Matcher]. The worker holds the assigned work until the caller
+// calls [Matcher.Done]. Assign must not call the matcher. Assigner is an alias, so that other packages
+// can declare the same interface without importing this package.
 type Assigner = interface {
 	Assign(worker uint64, work machine.Work)
 }
@@ -32,7 +33,8 @@ type Matcher struct {
 	packs   map[string]*packQueue
 	// ready maps each piece of waiting work to its queue.
 	ready map[machine.WorkID]*taskQueue
-	// clock counts assignments. It serves as a time: packs, classes and workers whose last assignment has a lower count are served first.
+	// clock counts assignments and is used as a time. Packs, classes and workers whose last assignment
+	// has a lower count are served first.
 	clock uint64
 }
 
@@ -45,7 +47,7 @@ func NewMatcher(to Assigner) *Matcher {
 	}
 }
 
-// packQueue is the position of one pack in the service order.
+// packQueue records when one pack was last served, for the order in which packs are served.
 type packQueue struct {
 	served uint64
 	queues int
@@ -64,7 +66,8 @@ func (m *Matcher) Add(work machine.Work) {
 	m.ready[work.ID()] = c
 }
 
-// Remove removes work that is not assigned yet. It ignores the ID of other work.
+// Remove removes work that is not assigned yet. If there is no such work with this ID, Remove does
+// nothing.
 func (m *Matcher) Remove(id machine.WorkID) {
 	c := m.ready[id]
 	if c == nil {

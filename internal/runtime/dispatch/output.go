@@ -8,9 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// Bounds of the turn output that is held in memory.
+// These constants limit the turn output that is held in memory.
 const (
-	// OutputWindow is the number of bytes of one turn's newest output that are always kept.
+	// OutputWindow is the number of bytes of output that are always kept for one turn. The newest bytes
+	// are kept.
 	OutputWindow = 256 << 10
 	maxOutputs   = 32 << 20
 	// outputOverhead is the approximate memory of an output without its text, so that empty outputs
@@ -25,19 +26,21 @@ type output struct {
 	run     string
 	turn    uint64
 	attempt int
-	// lease is the delivery of the turn that wrote the output. delivery is the number that readers get. It is higher than that of every
-	// earlier output, so that readers notice a new output.
+	// lease is the delivery of the turn that wrote the output. delivery is the number that readers
+	// receive for it. This number is higher than that of every earlier output, so that readers notice a
+	// new output.
 	lease    int
 	delivery int
-	// text holds the output from the offset from on.
+	// text holds the output that begins at the offset from.
 	from int64
 	text []byte
-	// spans hold the kind of each part of the text, by the offset of its first byte. The first span contains the offset from.
+	// spans hold the kind of each part of the text. The key of a span is the offset of its first byte.
+	// The first span contains the offset from.
 	spans []span
 	over  bool
 }
 
-// span is a part of the text with one kind. It ends where the next span begins.
+// span is a part of the text that has one kind. It ends where the next span begins.
 type span struct {
 	from int64
 	kindOfPiece
@@ -69,8 +72,8 @@ func (o *output) add(text string, kind kindOfPiece) {
 // end returns the offset of the end of the text.
 func (o *output) end() int64 { return o.from + int64(len(o.text)) }
 
-// spanAt returns the index of the span that contains an offset. For the end of the text it returns the last span. If there are no spans,
-// it returns 0.
+// spanAt returns the index of the span that contains an offset. If offset is the end of the text,
+// spanAt returns the last span. If there are no spans, it returns 0.
 func (o *output) spanAt(offset int64) int {
 	i := sort.Search(len(o.spans), func(i int) bool { return o.spans[i].from > offset })
 	return max(i-1, 0)
@@ -119,15 +122,15 @@ func (o *outputs) begin(lease *turnLease) *output {
 	return out
 }
 
-// over records that a turn has ended. Readers of its output may read the rest. New readers find the
-// complete output in the journal.
+// over records that a turn has ended. A reader that has begun to read its output may read the rest. A
+// new reader finds the complete output in the journal.
 func (o *outputs) over(run string, turn uint64) {
 	if out, ok := o.byRun.Peek(run); ok && out.turn == turn {
 		out.over = true
 	}
 }
 
-// maxChunk bounds the piece that a reader gets at once, in bytes.
+// maxChunk bounds the piece of output that a reader gets in one call, in bytes.
 const maxChunk = 64 << 10
 
 // after returns the piece that follows a position. It returns false if there is no such piece.

@@ -10,16 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RecheckApprovals checks the approved calls in an answer again, before a caller that executes its
-// calls itself receives the answer.
+// RecheckApprovals checks the approved calls in an answer again, before the answer is sent to a caller
+// that executes its calls itself.
 //
-// An approved call with an expired approval is held again. A call of a tool that the operator's allowlist no longer contains is answered
-// with a refusal. Workers are treated in the same way. If an earlier answer released the call, the caller may have made it since. Then
-// its outcome is unknown, and on_unknown decides what follows. A call that a worker holds was sent in time and is not checked.
+// If the approval of a call has expired, the call is held again. If the operator's allowlist no longer
+// contains the tool of a call, the call is answered with a refusal. The calls of workers are treated in
+// the same way. If an earlier answer released the call, the caller may have made the call since. Then
+// the outcome of the call is unknown, and on_unknown decides what follows. A call that a worker holds
+// was sent in time and is not checked.
 //
-// RecheckApprovals records the calls that the answer releases before the answer leaves (ADR 0083).
-// If lapsed is true, the caller must be answered by the returned request instead, which is for the
-// same steps under their keys.
+// RecheckApprovals records the calls that the answer releases, before the answer is sent (ADR 0083). If
+// lapsed is true, the caller must be answered by the returned request instead. This request is for the
+// same steps with the same keys.
 func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, lapsed bool, err error) {
 	s := answer.State
 	if s == nil || req.Worker != nil { // workers execute a step that was requested under a lease
@@ -54,8 +56,8 @@ func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequ
 	return again, lapsed, nil
 }
 
-// withholdCommand returns the input that records why a call is not released. No worker holds the call. If a caller may have received the
-// call, the outcome of the call is unknown.
+// withholdCommand returns the input that records why a call is not released. The call must not be held
+// by a worker. If a caller may have received the call, the outcome of the call is unknown.
 func withholdCommand(g *machine.Graph, s *machine.State, step *machine.ToolStep, holder machine.StepHolder, wrong error) machine.Command {
 	command := approval.Refusal(step, wrong)
 	answer, denied := command.(machine.ResolveStep)
@@ -69,9 +71,10 @@ func withholdCommand(g *machine.Graph, s *machine.State, step *machine.ToolStep,
 	return machine.LoseStep{Step: step.Step, Attempt: step.Attempt, Worker: holder.Principal}
 }
 
-// unnoted reports whether an answer may have released the call although nothing records this. The record of a request already shows that
-// the caller has the first attempt of a call that it makes itself. Releases of approved calls and of further attempts are recorded. A
-// call that no worker requested and that no caller declared as its own is not recorded.
+// unnoted reports whether an answer may have released the call although no record shows this. The
+// following releases have a record: the first attempt of a call that the caller makes itself (the
+// record of the request), an approved call, and a further attempt. A call that no worker requested and
+// that no caller declared as its own is not recorded.
 func unnoted(g *machine.Graph, s *machine.State, step *machine.ToolStep) bool {
 	switch {
 	case step.Approval != nil:
@@ -88,8 +91,9 @@ func outside(g *machine.Graph, s *machine.State) bool {
 	return node != nil && node.Orchestration == machine.External
 }
 
-// recordHandout stores which calls of an answer the caller may make from now on. The stored holder has a principal and no worker. If a
-// worker gets the step later, the worker replaces this holder. The first attempt of a call that needs no approval is not recorded.
+// recordHandout stores which calls of an answer the caller may make after it has received the answer.
+// The stored holder has a principal and no worker. If a worker gets the step later, this worker
+// replaces the holder. The first attempt of a call that needs no approval is not recorded.
 func (r *Dispatcher) recordHandout(ctx context.Context, caller string, answer *runtime.Answer) error {
 	s := answer.State
 	for _, step := range approval.Given(s, answer.Steps) {
@@ -133,7 +137,7 @@ func (r *Dispatcher) holderOf(ctx context.Context, s *machine.State, g *machine.
 	return holder, err
 }
 
-// keyed returns the requests with the keys that their answers contain.
+// keyed returns the requests with the keys from their answers added.
 func keyed(requests []machine.StepRequest, answers []runtime.StepAnswer) []machine.StepRequest {
 	requests = slices.Clone(requests)
 	for i := range min(len(requests), len(answers)) {

@@ -14,8 +14,9 @@ const (
 	maxScanSteps = 65536
 )
 
-// scan finds ready turns and pending steps in the store. Concurrent changes reach the shard through [Dispatcher.OnCommit]. scan skips a
-// state that is older than a state that the shard has already seen.
+// scan finds ready turns and pending steps in the store. The shard receives concurrent changes through
+// [Dispatcher.OnCommit]. scan skips a state that is older than the newest state of the run that the
+// shard has received.
 func (sp *namespaceShard) scan() {
 	ctx := context.Background()
 	for after := ""; sp.dispatcher.cfg.Engine.Health() == nil; {
@@ -58,8 +59,9 @@ func (sp *namespaceShard) full(digest, run string) bool {
 	return true
 }
 
-// resume continues the scan for a pack at the run from which its turns were left in the store, until the pack reaches its memory bound
-// again. So each turn is read only once, even if turns are assigned as fast as they are read.
+// resume continues the scan for a pack. It begins at the first run whose turns were left in the store,
+// and stops when the pack reaches its memory bound again. So each turn is read only once, even if turns
+// are assigned as fast as they are read.
 func (sp *namespaceShard) resume(digest, from string) {
 	for runs := []string{from}; len(runs) > 0 && sp.dispatcher.cfg.Engine.Health() == nil; {
 		for _, run := range runs {

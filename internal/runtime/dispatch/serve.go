@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Served names a run of execution CALLER that a worker serves, and the tools of the steps that it
-// executes there; "*" is all tools.
+// Served names a run with the execution CALLER that a worker serves. It also names the tools of the
+// steps that the worker executes in the run. "*" means all tools.
 type Served struct {
 	RunID string
 	Tools []string
@@ -37,7 +37,8 @@ const (
 type serving struct {
 	worker *Worker
 	tools  []string
-	// asking counts the active requests that send the turns that they open. given holds these turns.
+	// asking counts the active requests that send the turns that they open. given holds the turns that
+	// such requests have opened.
 	asking int
 	given  []*turnLease
 }
@@ -47,13 +48,12 @@ func (s *serving) servesTool(tool string) bool {
 	return s != nil && (slices.Contains(s.tools, tool) || slices.Contains(s.tools, "*"))
 }
 
-// Serve makes the worker execute a run of execution CALLER: its turns, and its steps of the named
-// tools. Ready work is assigned at once. A worker that served the run before receives
-// UnservedTaken.
+// Serve makes the worker execute a run of the execution CALLER: its turns, and its steps with the named
+// tools. Ready work is assigned immediately. If another worker served the run before, that worker
+// receives UnservedTaken.
 //
-// Errors: NOT_FOUND RUN_NOT_FOUND; PERMISSION_DENIED TURN_LEASED, SCOPE_MISSING;
-// FAILED_PRECONDITION IMPORTED; RESOURCE_EXHAUSTED MAX_SERVED_RUNS; UNAVAILABLE COMMIT_UNKNOWN,
-// DATABASE_AWAY.
+// Errors: NOT_FOUND RUN_NOT_FOUND; PERMISSION_DENIED TURN_LEASED, SCOPE_MISSING; FAILED_PRECONDITION
+// IMPORTED; RESOURCE_EXHAUSTED MAX_SERVED_RUNS; UNAVAILABLE COMMIT_UNKNOWN, DATABASE_AWAY.
 func (w *Worker) Serve(ctx context.Context, served Served) error {
 	sp := w.shard
 	key, err := sp.servable(ctx, w.call, served.RunID)
@@ -94,9 +94,10 @@ func (sp *namespaceShard) release(w *Worker, run string) {
 	}
 }
 
-// Deliver executes a request of the worker that ends a turn of a run. Before it returns, it sends the turns that the request opened, so
-// that they travel in the same message as the receipt of the request. The request must wait only for its own commit, because turns that
-// other requests open meanwhile are held back until it returns.
+// Deliver executes a request of the worker that ends a turn of a run. Before Deliver returns, it sends
+// the turns that the request opened, so that one message contains both these turns and the receipt of
+// the request. The request must wait only for its own commit, because Deliver holds back the turns that
+// other requests open until it returns.
 func (w *Worker) Deliver(run string, request func()) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -145,15 +146,15 @@ func (r *Dispatcher) Serves(key runtime.RunKey) bool {
 	return run != nil && run.serving != nil
 }
 
-// forget drops an open turn of a run of execution CALLER that no worker serves. A turn with lost
-// deliveries stays, so that the count continues when a worker serves the run again.
+// forget drops an open turn of a run with the execution CALLER if no worker serves the run. forget
+// keeps a turn with lost deliveries, so that their count continues when a worker serves the run again.
 func (run *workRun) forget(s *machine.State) {
 	if turn := run.turn; turn != nil && turn.lease == nil && turn.lost == 0 && run.serving == nil && !s.Execution.Leased() {
 		run.turn = nil
 	}
 }
 
-// servable returns the key of a run after it has checked that the caller may serve the run.
+// servable checks that the caller may serve the run and returns the key of the run.
 func (sp *namespaceShard) servable(ctx context.Context, call runtime.Call, run string) (runtime.RunKey, error) {
 	if _, err := sp.dispatcher.cfg.Engine.Admit(call, policy.RunsWrite); err != nil {
 		return runtime.RunKey{}, err
@@ -226,7 +227,7 @@ func (sp *namespaceShard) resumeServing(w, old *Worker, req *WorkerRequest) {
 	for _, served := range req.Served {
 		run := sp.runs[served.RunID]
 		if old != nil && run.servedBy(old) {
-			// Only the connection is new: the worker keeps its work.
+			// The worker keeps its work. Only its connection is new.
 			old.dropServed(run.id)
 			run.serving.worker = w
 			w.takeServed(&served)
@@ -260,8 +261,9 @@ func (w *Worker) counted() (turns, steps int) {
 	return turns, steps
 }
 
-// keeps reports whether a worker that reconnects may keep a turn or step of a run. served reports whether it keeps the work because it
-// serves the run. If it does not serve the run, the worker must offer work of the class and have capacity for it.
+// keeps reports whether a worker that reconnects may keep a turn or step of a run. served reports
+// whether the worker keeps this work because it serves the run. A worker that does not serve the run
+// must offer work of the class and must have free capacity.
 func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool) {
 	if run.servedBy(w) && (class.Kind == machine.TurnWork || run.serving.servesTool(class.Tool)) {
 		return true, true
@@ -273,7 +275,7 @@ func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool)
 	return false, turns < w.offer.Turns && w.offer.Serves(class)
 }
 
-// checkServed sets which of the served runs in the request the worker may not serve.
+// checkServed sets, in the request, the served runs that the worker may not serve.
 func (r *Dispatcher) checkServed(ctx context.Context, ns uint32, req *WorkerRequest) error {
 	req.refused = make(map[string]bool)
 	for _, served := range req.Served {

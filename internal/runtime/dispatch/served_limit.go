@@ -14,7 +14,8 @@ const (
 	// maxServed bounds the runs that one worker serves, and the steps of those runs that it holds
 	// at once.
 	maxServed = 10_000
-	// namedBytes is the space for one turn and one step in a registration message, in bytes, when these may take half of the message.
+	// namedBytes is the number of bytes that one turn and one step need in a registration message. The
+	// turns and steps together may use half of the message.
 	namedBytes = 400
 )
 
@@ -25,7 +26,7 @@ func (r *Dispatcher) maxServedRuns() int { return min(maxServed, r.cfg.MaxMessag
 // maxServedNameBytes returns how many bytes the names of a worker's served runs and their tools may take in a registration message.
 func (r *Dispatcher) maxServedNameBytes() int { return r.cfg.MaxMessageBytes * 3 / 8 }
 
-// names returns the number of bytes that a served run takes in a registration message.
+// names returns the number of bytes that the names of a served run need in a registration message.
 func (s *Served) names() int {
 	n := 40
 	for _, tool := range s.Tools {
@@ -34,8 +35,8 @@ func (s *Served) names() int {
 	return n
 }
 
-// checkServedLimit refuses a run that would not fit in the registration message beside the runs
-// that the worker already serves.
+// checkServedLimit returns an error if the run would not fit in the registration message together with
+// the runs that the worker already serves.
 func (w *Worker) checkServedLimit(served *Served) error {
 	r := w.shard.dispatcher
 	bytes, serves := w.served[served.RunID]
@@ -68,8 +69,8 @@ func (w *Worker) dropServed(run string) {
 	delete(w.full, run)
 }
 
-// leaseServed leases a step to the worker that serves its run. If that worker holds too many steps,
-// the step waits until it has answered others.
+// leaseServed leases a step to the worker that serves its run. If that worker holds too many steps, the
+// step waits until the worker has answered other steps.
 func (sp *namespaceShard) leaseServed(run *workRun, step *stepWork) {
 	w := run.serving.worker
 	switch {
@@ -81,7 +82,8 @@ func (sp *namespaceShard) leaseServed(run *workRun, step *stepWork) {
 	}
 }
 
-// fill refreshes one run whose steps wait until the worker holds fewer steps. The refresh of that run calls fill again, for the next run.
+// fill refreshes one run whose steps wait until the worker holds fewer steps. That refresh calls fill
+// again for the next run.
 func (sp *namespaceShard) fill(w *Worker) {
 	if w.gone || w.servedSteps >= sp.dispatcher.maxServedRuns() {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// namespaceShard holds the work and the workers of one namespace. It assumes that no other process assigns work of the namespace. The
-// mutex mu guards all fields, and the fields of the runs, leases and workers in the shard. No code waits for a disk, a network or the
-// lock of a run while it holds mu.
+// namespaceShard holds the work and the workers of one namespace. It assumes that no other process
+// assigns work of the namespace. The mutex mu guards all fields of the shard, and the fields of its
+// runs, leases and workers. Code that holds mu never waits for a disk, a network or the lock of a run.
 type namespaceShard struct {
 	dispatcher *Dispatcher
 	ns         uint32
@@ -22,8 +22,9 @@ type namespaceShard struct {
 	names   map[workerName]*Worker
 	runs    map[string]*workRun
 	last    uint64
-	// waiting counts, for each pack, the work in the matcher. Work above the bound stays in the store. left holds, for each pack, the first
-	// run with a ready turn that is only in the store. leftSteps holds the packs with steps that are only in the store.
+	// waiting counts, for each pack, the work that is in the matcher. Work above the bound stays in the
+	// store. left holds, for each pack, the first run with a ready turn that is only in the store.
+	// leftSteps holds the packs with steps that are only in the store.
 	waiting   map[string]int
 	left      map[string]string
 	leftSteps map[string]bool
@@ -61,16 +62,15 @@ type turnWork struct {
 	class   machine.WorkClass
 	// lease is the current delivery; nil = none.
 	lease *turnLease
-	// past are earlier leases of this attempt. A completion under one of them may still be
-	// accepted.
+	// past are earlier leases of this attempt. A completion under such a lease may still be accepted.
 	past []*turnLease
-	// deliveries is the number of the last delivery. lost counts the deliveries that ended because
-	// the worker's connection broke.
+	// deliveries is the number of the last delivery. lost is the number of deliveries that ended
+	// because the connection of the worker broke.
 	deliveries int
 	lost       int
 	// assigned reports whether a worker has received the turn.
 	assigned bool
-	// paused reports whether the run is paused, so that the turn is not offered.
+	// paused reports whether the run is paused. The turn of a paused run is not offered.
 	paused bool
 }
 
@@ -81,14 +81,15 @@ type stepWork struct {
 	turn    uint64
 	class   machine.WorkClass
 	lease   *stepLease
-	// reconnectTimer ends the wait for the disconnected worker of the step. It is nil if the step does not wait.
+	// reconnectTimer ends the time in which the step waits for its disconnected worker. It is nil if
+	// the step does not wait.
 	reconnectTimer *timer
 	// lostBy is the disconnected worker.
 	lostBy machine.StepHolder
 	// pause is the timer that offers the step when its attempt is due. It is nil if the attempt is due.
 	pause *timer
-	// row is the outbox row of the step. storing reports whether a new holder is being stored in
-	// the row; the step must not be offered meanwhile.
+	// row is the outbox row of the step. storing reports whether a new holder is being stored in this
+	// row. A step must not be offered while storing is true.
 	row     machine.OutboxRow
 	storing bool
 	// limited reports whether the step waits for the operator's rate limits.
@@ -120,9 +121,9 @@ func (sp *namespaceShard) run(id string) *workRun {
 	return run
 }
 
-// settle updates the work of a run from a state. c is the commit that made the state; nil for a
-// state that was read. held are the known holders of its steps. settle returns a function that the
-// caller must run without the lock, or nil.
+// settle updates the work of a run from a state. c is the commit that made the state. It is nil for a
+// state that was read from the store. held contains the known holders of the run's steps. settle
+// returns a function that the caller must run after it has released the lock, or nil.
 func (sp *namespaceShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commit, held holders) func() {
 	run := sp.run(s.RunID)
 	if s.Seq < run.seq {
@@ -223,7 +224,8 @@ func classOf(s *machine.State) machine.WorkClass {
 	return machine.WorkClass{Digest: s.Digest, PackID: s.PackID, PackVersion: s.PackVersion}
 }
 
-// forWorkers reports whether a worker may make the call, and not an agent, a model or a caller.
+// forWorkers reports whether a worker may make the call. It returns false for calls that an agent, a
+// model or a caller makes.
 func forWorkers(p *machine.ToolStep) bool {
 	return p.Dispatchable() && !p.Delegation && p.Model == nil && !p.ByCaller
 }
@@ -305,8 +307,8 @@ func (sp *namespaceShard) withdraw(id machine.WorkID, class machine.WorkClass) {
 	}
 }
 
-// taken lowers the count of a pack's waiting work, and reads more from the store when the count is
-// low.
+// taken lowers the count of a pack's waiting work. If the count becomes low, taken starts to read more
+// work from the store.
 func (sp *namespaceShard) taken(digest string) {
 	n := sp.waiting[digest] - 1
 	if n > 0 {
@@ -327,7 +329,7 @@ func (sp *namespaceShard) taken(digest string) {
 	}
 }
 
-// Assign receives an assignment of the matcher. The caller holds the lock.
+// Assign implements [Assigner]: it receives an assignment of the matcher. The caller holds the lock.
 func (sp *namespaceShard) Assign(worker uint64, work machine.Work) {
 	sp.taken(work.Digest)
 	w, run := sp.workers[worker], sp.runs[work.RunID]

@@ -13,7 +13,8 @@ import (
 
 // Stats counts workers and work, for metrics.
 type Stats struct {
-	// Workers are the connected workers; Turns and Steps are the work that they hold.
+	// Workers is the number of connected workers. Turns and Steps are the numbers of turns and steps
+	// that these workers hold.
 	Workers, Turns, Steps int
 	// Waiting is the unassigned ready work. Unserved is the part of it that no connected worker
 	// serves. Both include only work that is held in memory.
@@ -63,8 +64,9 @@ type UnservedRequest struct {
 	PageSize int
 }
 
-// Unserved lists the runs with a ready turn that no connected worker serves. next is the token of
-// the next page, "" after the last. A page may be short although more pages follow.
+// Unserved lists the runs with a ready turn that no connected worker serves. next is the token of the
+// next page. It is "" on the last page. A page may have fewer runs than requested although more pages
+// follow.
 func (r *Dispatcher) Unserved(ctx context.Context, req UnservedRequest) (runs []*machine.State, next string, err error) {
 	ns, err := r.cfg.Engine.Admit(req.Call, policy.RunsRead|policy.RunsWrite)
 	if err != nil {
@@ -100,8 +102,8 @@ func (r *Dispatcher) Unserved(ctx context.Context, req UnservedRequest) (runs []
 	return runs, next, nil
 }
 
-// unserved reports whether the run's turn is ready and no worker serves it. served caches the
-// result for each class.
+// unserved reports whether the run has a ready turn that no worker serves. served caches the result for
+// each class.
 func (r *Dispatcher) unserved(ctx context.Context, ns uint32, s *machine.State, served map[machine.WorkClass]bool) (bool, error) {
 	prog, err := r.cfg.Packs.Of(ctx, ns, s)
 	if err != nil {

@@ -103,8 +103,9 @@ func (sp *namespaceShard) sendStep(lease *stepLease, queue func(), err error) {
 	}
 }
 
-// limits reports whether a step has to wait for the operator's rate limits. If so, its lease ends. limits calls [Limits.Step] under the
-// lock, so that the step cannot end at the same time.
+// limits reports whether a step has to wait for the operator's rate limits. If the step has to wait,
+// its lease ends. limits calls [Limits.Step] while it holds the lock, so that the step cannot end at
+// the same time.
 func (sp *namespaceShard) limits(lease *stepLease, s *machine.State) bool {
 	if sp.dispatcher.cfg.Limits == nil {
 		return false
@@ -133,17 +134,18 @@ func (sp *namespaceShard) unlimited(run string, step *stepWork) {
 	sp.refresh(run)
 }
 
-// unplace frees the rate-limit capacity of a pending step that no worker holds: if no worker serves it, if its worker released or never
-// received it, or if its run is paused. The next holder requests the capacity again. When a step is no longer pending, the rate limiter
-// frees the capacity itself, at the commit.
+// unplace frees the rate-limit capacity of a pending step that no worker holds. This is the case if no
+// worker serves the step, if its worker released or never received it, or if its run is paused. The
+// next holder requests the capacity again. When a step is no longer pending, the rate limiter itself
+// frees the capacity at the commit.
 func (sp *namespaceShard) unplace(run string, step *stepWork) {
 	if sp.dispatcher.cfg.Limits != nil {
 		sp.dispatcher.cfg.Limits.Requeue(sp.key(run), step.step, step.attempt)
 	}
 }
 
-// awaitDue keeps a step from workers until its attempt is due. The due time is stored in the outbox row. The timer exists only in this
-// process.
+// awaitDue does not offer a step to workers until its attempt is due. The due time is stored in the
+// outbox row. The timer exists only in this process.
 func (sp *namespaceShard) awaitDue(run *workRun, step *stepWork) {
 	left := time.Duration(step.row.Due - sp.now())
 	if left <= 0 {
@@ -187,9 +189,10 @@ func (sp *namespaceShard) openStep(ctx context.Context, lease *stepLease) (StepD
 	return StepDelivery{}, fmt.Errorf("step %d of run %s is not pending any more", lease.step, lease.run)
 }
 
-// verifyDispatch checks that a call may be sent: the operator's allowlist must still contain its tool, and the call must equal the
-// approved one. A call that may not be sent is answered with an error or held again. If a caller has received the call before, its
-// outcome is unknown. row is the outbox row of the step.
+// verifyDispatch checks that a call may be sent. The operator's allowlist must still contain the tool,
+// and the call must equal the approved call. A call that may not be sent is answered with an error or
+// held again. If a caller has received the call before, its outcome is unknown. row is the outbox row
+// of the step.
 func (sp *namespaceShard) verifyDispatch(ctx context.Context, key runtime.RunKey, s *machine.State, g *machine.Graph, view *history.StepView, row machine.OutboxRow) error {
 	step := &view.ToolStep
 	wrong := approval.Allowed(sp.dispatcher.cfg.Allow, g, step)
@@ -224,7 +227,7 @@ func (sp *namespaceShard) detachStepLease(lease *stepLease) {
 	}
 }
 
-// endStep removes a step that is no longer pending, or whose attempt is over.
+// endStep removes a step that is no longer pending or whose attempt is over.
 func (sp *namespaceShard) endStep(run *workRun, step *stepWork, s *machine.State, c *runtime.Commit) {
 	delete(run.steps, step.step)
 	sp.dispatcher.timers.cancel(step.reconnectTimer)
@@ -262,7 +265,8 @@ func (sp *namespaceShard) closeStepLease(lease *stepLease) {
 	sp.matcher.Done(w.id, machine.StepWork)
 }
 
-// disconnectStep keeps a step for the worker that lost its connection, until the worker reconnects or the grace period ends.
+// disconnectStep reserves a step for the worker that lost its connection, until the worker reconnects
+// or the grace period ends.
 func (sp *namespaceShard) disconnectStep(lease *stepLease) {
 	run := sp.runs[lease.run]
 	if run == nil || run.steps[lease.step] == nil || run.steps[lease.step].lease != lease {
@@ -314,7 +318,8 @@ func (sp *namespaceShard) answered(run *workRun, c *runtime.Commit) func() {
 	}
 	lease := run.turn.lease
 	if !lease.sent {
-		// The turn may be rendered without this answer and not yet sent. The turn must be sent first.
+		// The turn may be rendered without this answer but not sent yet. The worker must receive the
+		// turn before this answer.
 		lease.missedAnswers = append(lease.missedAnswers, numbers...)
 		return nil
 	}
@@ -364,7 +369,7 @@ func (sp *namespaceShard) trySendAnswers(lease *turnLease, numbers []uint32) err
 // maxAnswersMessageBytes bounds one message of answers, approximately.
 const maxAnswersMessageBytes = 4 << 20
 
-// someViews reads the first steps, as many as fit in one message, and at least one.
+// someViews reads the first steps. It reads as many steps as fit in one message, and at least one.
 func (r *Dispatcher) someViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]history.StepView, error) {
 	var views []history.StepView
 	held := int64(0)

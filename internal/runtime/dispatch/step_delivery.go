@@ -2,24 +2,27 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// maxCounts bounds, for each namespace, the worker processes whose delivery numbers are remembered. For a process that is no longer
-// remembered, the numbers continue from the highest number that the process reports. A step that was lost on the way may then count as
-// received. Its outcome is unknown, and it is not sent again.
+// maxCounts bounds, for each namespace, the worker processes whose delivery numbers are remembered. If
+// a process is no longer remembered, its numbers continue after the highest number that the process
+// reports. Then a step that was lost in transit may be treated as received: its outcome is unknown, and
+// it is not sent again.
 const maxCounts = 4096
 
 // outgoingSteps numbers the step deliveries to one worker process, over all its streams. It sends the deliveries in the order of their
 // numbers. So if a process has received a number on a stream, it has received all lower numbers. The mutex of the shard guards it.
 type outgoingSteps struct {
 	last uint64
-	// first is the highest number that the worker process had received when it first connected to this server process. Every delivery with a
-	// higher number from an earlier server process is lost. counted reports whether the worker process sent such a number.
+	// first is the highest number that the worker process had received when it first connected to this
+	// server process. A delivery with a higher number that an earlier server process sent was lost.
+	// counted reports whether the worker process sent such a number.
 	first   uint64
 	counted bool
 	// waiting are the deliveries that are not sent yet, in order.
 	waiting []*outgoingStep
 }
 
-// outgoingStep is one delivery that is not sent yet. hand sends the delivery. It is nil until the delivery may be sent.
+// outgoingStep is one delivery that is not sent yet. hand is the function that sends it. hand is nil
+// until the delivery may be sent.
 type outgoingStep struct {
 	number uint64
 	hand   func()
@@ -44,7 +47,8 @@ func (sp *namespaceShard) numbersOf(name workerName, req *WorkerRequest) *outgoi
 	return known
 }
 
-// lost reports whether the worker process never received the delivery h, which an earlier server process sent.
+// lost reports whether the worker process never received the delivery h. An earlier server process sent
+// this delivery.
 func (o *outgoingSteps) lost(h machine.StepHolder) bool { return o.counted && h.Delivery > o.first }
 
 // begin gives a delivery its number.
@@ -55,7 +59,8 @@ func (o *outgoingSteps) begin() *outgoingStep {
 	return d
 }
 
-// end makes a delivery ready: hand sends it or gives it up. end calls hand after the hand of all earlier deliveries.
+// end makes a delivery ready. hand is the function that sends the delivery or abandons it. It is called
+// after the hand functions of all earlier deliveries.
 func (o *outgoingSteps) end(d *outgoingStep, hand func()) {
 	for d.hand = hand; len(o.waiting) > 0 && o.waiting[0].hand != nil; o.waiting = o.waiting[1:] {
 		o.waiting[0].hand()

@@ -10,11 +10,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// A tool call must not begin a second time because the sidecar crashed. So the holder of a step is stored before the step is sent
-// (docs/dev/adr/0011-step-holders.md). No other fact about deliveries is stored.
+// A crash of the sidecar must not make a tool call begin a second time. So the holder of a step is
+// stored before the step is sent (docs/dev/adr/0011-step-holders.md). No other fact about deliveries is
+// stored.
 
-// holders maps the numbers of pending steps to their stored holders. A step that is missing in the map was not read, or is no longer
-// pending.
+// holders maps the numbers of pending steps to their stored holders. If a step is missing from the map,
+// it was not read or is no longer pending.
 type holders map[uint32]machine.StepHolder
 
 // issued returns the steps that a commit made pending. These steps have no holder yet.
@@ -57,14 +58,14 @@ func outgoing(g *machine.Graph, s *machine.State, step uint32) machine.OutboxRow
 	return machine.OutboxRow{}
 }
 
-// awaitHolder keeps a step for the worker that held it when an earlier server process ended. The waiting time begins with the start of
-// this process.
+// awaitHolder reserves a step for the worker that held it when an earlier server process ended. The
+// waiting time begins at the start of this process.
 func (sp *namespaceShard) awaitHolder(run *workRun, step *stepWork, holder machine.StepHolder) {
 	if holder.Worker == "" {
 		return // the step has no holder, or the caller that drives the run holds it
 	}
 	if w := sp.names[workerName{principal: holder.Principal, id: holder.Worker}]; w != nil && w.is(holder) && w.outgoing.lost(holder) {
-		// The worker is connected and did not receive the step.
+		// The worker is connected but did not receive the step.
 		step.storing = true
 		go sp.releaseStep(run.id, step)
 		return
@@ -72,15 +73,16 @@ func (sp *namespaceShard) awaitHolder(run *workRun, step *stepWork, holder machi
 	sp.awaitReconnect(run, step, holder, max(0, sp.dispatcher.started+sp.dispatcher.cfg.RestartGrace-sp.dispatcher.cfg.Clock.Elapsed()))
 }
 
-// awaitReconnect keeps a step for the worker that holds it, for at most the given time.
+// awaitReconnect reserves a step for the worker that holds it, for at most the given time.
 func (sp *namespaceShard) awaitReconnect(run *workRun, step *stepWork, holder machine.StepHolder, most time.Duration) {
 	step.lostBy, sp.disconnected[step] = holder, run.id
 	step.reconnectTimer = sp.dispatcher.timers.set(most, func() { sp.loseStep(run.id, step) })
 }
 
-// releaseUnreceived offers a step again if its worker did not receive it. This is certain if the same process has reconnected with a
-// lower received number. A step that the process has received but does not list waits for the full grace period, because its outcome is
-// unknown.
+// releaseUnreceived offers a step again if its worker did not receive it. This is certain if the same
+// process has reconnected and reported a lower received number. If the process has received the step
+// but does not list it, the outcome of the step is unknown, and the step waits for the full grace
+// period.
 func (sp *namespaceShard) releaseUnreceived(w *Worker, req *WorkerRequest, presented map[machine.WorkID]bool) {
 	for step, run := range sp.disconnected {
 		switch {
@@ -102,7 +104,7 @@ func (w *Worker) holder(delivery uint64) machine.StepHolder {
 	return machine.StepHolder{Principal: w.name.principal, Worker: w.name.id, Instance: w.instance, Delivery: delivery}
 }
 
-// is reports whether the worker is the process that holds a step, according to h.
+// is reports whether the worker is the process that holds a step. h is the stored holder of the step.
 func (w *Worker) is(h machine.StepHolder) bool {
 	return w.instance != "" && h == w.holder(h.Delivery)
 }
@@ -112,7 +114,8 @@ func (sp *namespaceShard) recordHolder(lease *stepLease) error {
 	return sp.dispatcher.cfg.Store.HoldStep(context.Background(), lease.work.row, lease.worker.holder(lease.number))
 }
 
-// releaseStep stores that a step has no holder, because its worker did not begin it. Then it offers the step again.
+// releaseStep stores that a step has no holder, because its worker did not begin it. Then releaseStep
+// offers the step again.
 func (sp *namespaceShard) releaseStep(run string, step *stepWork) {
 	sp.unplace(run, step)
 	err := sp.dispatcher.cfg.Store.HoldStep(context.Background(), step.row, machine.StepHolder{})

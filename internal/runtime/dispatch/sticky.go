@@ -8,7 +8,7 @@ import (
 // workerName identifies a worker across reconnects. It is unique among the connected workers.
 type workerName struct{ principal, id string }
 
-// maxSticky bounds the runs whose last worker is remembered.
+// maxSticky bounds the number of runs whose last worker is remembered.
 const maxSticky = 8192
 
 // stickyNames remembers the last worker of each run, so that the next work of the run goes to the same worker.
@@ -49,6 +49,7 @@ const maxPastTurns = 1024
 type pastTurn struct {
 	run   string
 	grant runtime.Grant
-	// own reports whether the worker itself ended the turn. Then the worker gets no revocation.
+	// own reports whether the worker itself ended the turn. In this case the worker receives no
+	// revocation.
 	own bool
 }

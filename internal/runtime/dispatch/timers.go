@@ -10,22 +10,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// timers calls functions after a delay, each in its own goroutine. They exist only in memory and
-// serve leases and grace periods, never the durable timers of a run. Changes of the wall clock do
-// not affect them. Safe for concurrent use.
+// timers calls functions after a delay, each in its own goroutine. The calls are kept only in memory.
+// They are used for leases and grace periods, never for the durable timers of a run. Changes of the
+// wall clock do not affect them. Safe for concurrent use.
 type timers struct {
 	clock runtime.Clock
 	mu    sync.Mutex
 	heap  timerHeap
-	// until is the time at which the loop wakes by itself, as the clock's Elapsed.
+	// until is the time at which the loop wakes without a signal, as a value of the clock's Elapsed.
 	until time.Duration
-	// wake wakes the loop for a timer that is due earlier.
+	// wake wakes the loop if a new timer is due earlier than all others.
 	wake chan struct{}
 }
 
 // timer is one scheduled call. The mutex of its timers guards its fields.
 type timer struct {
-	// due is the time at which the timer fires, as the clock's Elapsed.
+	// due is the time at which the timer fires, as a value of the clock's Elapsed.
 	due   time.Duration
 	fire  func()
 	index int
@@ -96,7 +96,8 @@ func (a *timers) run(ctx context.Context) {
 	}
 }
 
-// fireDue fires the timers that are due. It returns the time until the next timer, and false if there is no timer left.
+// fireDue fires the timers that are due. It returns the time until the next timer. It returns false if
+// no timer is left.
 func (a *timers) fireDue() (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 // the bound is reached, the run ends (docs/reference/semantics.md §5).
 const maxLost = 10
 
-// workRetry is the delay before the dispatcher repeats an operation that the store or the queue of a run refused.
+// workRetry is the delay before the dispatcher repeats an operation that failed because the store was
+// unavailable or the queue of a run was full.
 const workRetry = time.Second
 
 // turnLease is one delivery of a turn. The mutex of the shard guards the fields that change.
@@ -35,8 +36,9 @@ type turnLease struct {
 	timer    *timer
 	// requests counts the steps that the execution has requested.
 	requests int
-	// sent reports whether the turn was sent to the worker. over reports whether the lease has ended. served reports whether the worker
-	// serves the run; then the lease uses no capacity of the worker.
+	// sent reports whether the turn was sent to the worker. over reports whether the lease has ended.
+	// served reports whether the worker serves the run. If served is true, the lease uses no capacity
+	// of the worker.
 	sent, over, served bool
 	// missedAnswers are the steps that were answered after the turn was assigned and before it was sent.
 	missedAnswers []uint32
@@ -72,7 +74,8 @@ func (sp *namespaceShard) leaseTurn(w *Worker, run *workRun, served bool) {
 
 func (sp *namespaceShard) now() int64 { return sp.dispatcher.cfg.Clock.Now().UnixNano() }
 
-// deliverTurn renders a turn and queues it for its worker, unless the lease or the turn has ended.
+// deliverTurn renders a turn and queues it for its worker. If the lease or the turn has ended,
+// deliverTurn does nothing.
 func (sp *namespaceShard) deliverTurn(lease *turnLease) {
 	view, g, err := sp.openTurn(context.Background(), lease)
 	if err != nil {
@@ -122,8 +125,8 @@ func (sp *namespaceShard) openTurn(ctx context.Context, lease *turnLease) (rende
 	return view, prog.Graph, err
 }
 
-// undelivered ends a lease whose turn was not sent. If the turn cannot be rendered, this counts as a failed attempt, so that the number
-// of attempts is bounded.
+// undelivered ends a lease whose turn was not sent. If the turn could not be rendered, undelivered
+// counts a failed attempt, so that the number of attempts is bounded.
 func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	sp.mu.Lock()
 	if lease.over {
@@ -135,7 +138,7 @@ func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	}
 	sp.closeTurnLease(lease, false)
 	sp.mu.Unlock()
-	// The turn is not the reason why the store is unavailable, so this is not counted as an attempt.
+	// An unavailable store is not the fault of the turn, so it is not counted as an attempt.
 	if errors.Is(err, errNotOpen) || !away(err) && sp.failUnrendered(lease, err) {
 		sp.refresh(lease.run)
 		return
@@ -158,8 +161,9 @@ func (sp *namespaceShard) failUnrendered(lease *turnLease, cause error) bool {
 	return err == nil
 }
 
-// refresh reads the state of a run and updates its work, under the lock of the run. So if a commit of the run is in progress,
-// [Dispatcher.OnCommit] handles it first. This matters because only OnCommit gets the lease under which the commit was made.
+// refresh reads the state of a run and updates its work while it holds the lock of the run. So if a
+// commit of the run is in progress, [Dispatcher.OnCommit] processes it first. This is necessary because
+// only OnCommit knows the lease under which the commit was made.
 func (sp *namespaceShard) refresh(run string) {
 	key := sp.key(run)
 	err := sp.dispatcher.cfg.Engine.WithRunLock(key, func() error { return sp.settleRead(key) })
@@ -197,8 +201,8 @@ func (sp *namespaceShard) unlease(run *workRun, s *machine.State, c *runtime.Com
 	sp.endLease(turn, revokeCause(s, c), by(c, lease.worker, lease.token))
 }
 
-// endLease ends the lease of a turn. own reports whether its worker ended the turn itself and needs
-// no revocation.
+// endLease ends the lease of a turn. own reports whether the worker itself ended the turn. Then the
+// worker needs no revocation.
 func (sp *namespaceShard) endLease(turn *turnWork, cause RevokeCause, own bool) {
 	lease := turn.lease
 	turn.lease = nil
@@ -218,7 +222,8 @@ func (t *turnWork) keepPast(lease *turnLease) {
 	}
 }
 
-// closeTurnLease removes a lease from its worker. own reports whether a request of the worker under this lease ended it.
+// closeTurnLease removes a lease from its worker. own reports whether the worker ended the lease
+// itself, by a request under this lease.
 func (sp *namespaceShard) closeTurnLease(lease *turnLease, own bool) {
 	w := lease.worker
 	lease.over = true
@@ -235,7 +240,8 @@ func (sp *namespaceShard) closeTurnLease(lease *turnLease, own bool) {
 	sp.matcher.Done(w.id, machine.TurnWork)
 }
 
-// by reports whether the worker made the commit under the lease with this token. If c is nil, the state was read and by returns false.
+// by reports whether the worker made the commit under the lease with this token. If c is nil, the state
+// was read from the store and not made by a commit, and by returns false.
 func by(c *runtime.Commit, w *Worker, token string) bool {
 	return c != nil && c.Holder == runtime.LeaseHolder(w) && c.Token == token
 }
@@ -261,8 +267,8 @@ func revokeCause(s *machine.State, c *runtime.Commit) RevokeCause {
 	return RevokedAbandoned
 }
 
-// expire ends a lease that ran out while its worker was connected, and counts a failed attempt. Once expire has begun, a heartbeat cannot
-// extend the lease.
+// expire ends a lease that has expired while its worker was connected. It counts a failed attempt.
+// After expire has begun, a heartbeat cannot extend the lease.
 func (sp *namespaceShard) expire(lease *turnLease) {
 	sp.mu.Lock()
 	over := lease.over

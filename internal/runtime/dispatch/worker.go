@@ -16,11 +16,11 @@ type Worker struct {
 	shard *namespaceShard
 	call  runtime.Call
 	name  workerName
-	// instance is the process id that the worker reported; "" = none.
+	// instance is the process id that the worker reported. "" means that it reported none.
 	instance string
 	// address is the network address of the worker, for display.
 	address string
-	// client is the program name that the worker reported; "" = none.
+	// client is the program name that the worker reported. "" means that it reported none.
 	client string
 	sink   WorkerSink
 	offer  machine.WorkOffer
@@ -40,13 +40,14 @@ type Worker struct {
 	full               map[string]struct{}
 	// outgoing numbers the steps that are sent to the worker's process.
 	outgoing *outgoingSteps
-	// over are the turns that the worker held before, by token.
+	// over holds the turns that the worker held before. The key is the token.
 	over *cache.LRU[string, pastTurn]
-	// drains reports whether the worker announced its shutdown. gone reports whether it was closed or replaced.
+	// drains reports whether the worker announced its shutdown. gone reports whether the worker was
+	// closed or replaced.
 	drains, gone bool
 }
 
-// Call returns the Call for requests of this worker.
+// Call returns the [runtime.Call] for requests of this worker.
 func (w *Worker) Call() runtime.Call {
 	call := w.call
 	call.Worker = w
@@ -96,7 +97,7 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 			}
 		case !lease.sent:
 		case !sp.dispatcher.timers.move(lease.timer, lease.duration):
-			// The lease has expired, and expire will record its end.
+			// The lease has expired. expire will record the end of the lease.
 			lost = append(lost, token)
 		default:
 			lease.deadline = now + int64(lease.duration)
@@ -113,9 +114,10 @@ type Shown struct {
 	// Offset is the number of bytes of output before this piece.
 	Offset int64
 	Text   string
-	// Reset reports whether the output of the turn begins again with this piece, so that the piece replaces all earlier pieces.
+	// Reset reports whether the output of the turn starts over with this piece. Then the piece replaces
+	// all earlier pieces.
 	Reset bool
-	// Reasoning reports whether the piece is reasoning of a model.
+	// Reasoning reports whether the piece is reasoning of a model instead of output.
 	Reasoning bool
 }
 
@@ -194,8 +196,9 @@ func (w *Worker) ReleaseStep(token string) error {
 	return nil
 }
 
-// Close ends the worker's leases. Its turns are offered to other workers at once, and the attempt is not counted. Its steps wait for the
-// grace period so that the worker can reconnect. After that their outcome is unknown. lost reports whether the connection broke; it is
+// Close ends the worker's leases. Its turns are offered to other workers immediately, and the attempts
+// are not counted. Its steps wait for the grace period, so that the worker can reconnect. If it does
+// not reconnect, the outcome of the steps is unknown. lost reports whether the connection broke. It is
 // false if this side closed the connection.
 func (w *Worker) Close(lost bool) {
 	sp := w.shard
@@ -204,7 +207,7 @@ func (w *Worker) Close(lost bool) {
 	sp.removeWorker(w, lost)
 }
 
-// removeWorker removes a worker and offers its work again.
+// removeWorker removes a worker and offers its work to other workers.
 func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	if w.gone {
 		return
@@ -257,8 +260,8 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 	if act != policy.Complete && act != policy.AnswerModel || sp.runs[run] == nil || sp.runs[run].turn == nil {
 		return runtime.Grant{}, false
 	}
-	// Every delivery of an attempt may complete it, and the first completion is accepted. The answer of a model call is accepted only from
-	// the delivery that made the call.
+	// Every delivery of an attempt may complete the attempt. The first completion is accepted. The
+	// answer of a model call is accepted only from the delivery that made the call.
 	for _, lease := range sp.runs[run].turn.past {
 		if lease.token == word && lease.worker.name == w.name {
 			return lease.grant(), true

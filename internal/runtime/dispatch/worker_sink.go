@@ -11,17 +11,19 @@ import (
 // WorkerSink sends messages to a connected worker. The dispatcher calls its methods in the order of events, partly under the engine's
 // locks. The methods must neither block nor call the engine, except PrepareTurn and PrepareStep, which may take time.
 type WorkerSink interface {
-	// PrepareTurn and PrepareStep encode an assignment and may take time. The dispatcher then calls the returned function queue, which must
-	// not block. If the lease has ended meanwhile, the dispatcher does not call queue.
+	// PrepareTurn and PrepareStep encode an assignment and may take time. Afterwards the dispatcher
+	// calls the returned function queue, which must not block. If the lease has ended in the meantime,
+	// the dispatcher does not call queue.
 	PrepareTurn(TurnDelivery) (queue func(), err error)
 	PrepareStep(StepDelivery) (queue func(), err error)
-	// Revoke tells the worker that it has lost work that was queued before.
+	// Revoke notifies the worker that it has lost work that was queued for it before.
 	Revoke(Revocation)
 	// StepsAnswered sends the answers of steps of a turn that the worker holds.
 	StepsAnswered(run string, turn uint64, steps []history.StepView)
 	// Unserved reports that the worker no longer serves a run.
 	Unserved(run string, cause UnservedCause)
-	// End ends the connection with err. A call of [Worker.Close] follows.
+	// End ends the connection with the error err. The owner of the connection must then call
+	// [Worker.Close].
 	End(err error)
 }
 
@@ -53,7 +55,7 @@ type StepLease struct {
 type TurnDelivery struct {
 	TurnLease
 	View render.TurnView
-	// Traceparent is the trace context of the execution; "" = the run has no trace.
+	// Traceparent is the trace context of the execution. It is "" if the run has no trace.
 	Traceparent string
 }
 
@@ -63,13 +65,13 @@ type StepDelivery struct {
 	// Delivery is the delivery number for the worker's process.
 	Delivery uint64
 	Step     history.StepView
-	// Run is the state that the step was read from.
+	// Run is the state of the run from which the step was read.
 	Run *machine.State
-	// RequestedAt is when the step was requested, Unix nanoseconds.
+	// RequestedAt is the time when the step was requested, in Unix nanoseconds.
 	RequestedAt int64
 	// Left is the time that remains until the step's deadline.
 	Left time.Duration
-	// Traceparent is the trace context of the attempt; "" = the run has no trace.
+	// Traceparent is the trace context of the attempt. It is "" if the run has no trace.
 	Traceparent string
 }
 

@@ -36,9 +36,10 @@ func New(store Store, past *history.Reader, programs Programs) *Index {
 	return &Index{store: store, past: past, programs: programs}
 }
 
-// Stamp stamps a refusal into each request of an input whose business key another step has. It also repeats refusals that the same
-// request of the turn got before. It reports whether it stamped any refusal; then the machine must decide about the input again. older
-// are the business keys that earlier programs derived for the same calls.
+// Stamp stamps a refusal into each request of an input whose business key belongs to another step. If
+// the same request of the turn was refused before, Stamp repeats that refusal. Stamp reports whether it
+// stamped any refusal. If it did, the machine must decide about the input again. older are the business
+// keys that earlier programs derived for the same calls.
 func (b *Index) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *machine.Batch, older Older) (bool, error) {
 	stamped := false
 	for _, key := range batch.Wanted {
@@ -64,7 +65,8 @@ func (b *Index) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *
 // Older maps a business key to the keys that earlier programs derived for the same call. A store may still contain these keys.
 type Older map[[32]byte][][32]byte
 
-// KeyOf returns the current business key of a call and records its older key in o. If the call has no key, KeyOf returns the reason.
+// KeyOf returns the current business key of a call and records the older key of the call in o. If the
+// call has no key, KeyOf returns the reason.
 func (o *Older) KeyOf(tool string, fields []string, payload []byte) ([32]byte, *machine.Denial) {
 	keys, denial := KeysOf(tool, fields, payload)
 	if keys.Key != keys.Older {
@@ -86,9 +88,10 @@ func (b *Index) row(ctx context.Context, ns uint32, keys [][32]byte) (row machin
 	return row, taken, err
 }
 
-// before returns the refusal that the open turn got earlier for the same effect and step key. So a repeated execution gets the same
-// answer, even if the business key is free now or the first step is answered now. This is needed because the earlier execution may have
-// acted on the refusal, and its actions are recorded.
+// before returns the refusal that the open turn received earlier for the same effect and step key. So a
+// repeated execution receives the same answer, even if the business key is free now or the first step
+// is answered now. This is necessary because the earlier execution may have acted on the refusal, and
+// its actions are recorded.
 func (b *Index) before(ctx context.Context, ns uint32, batch *machine.Batch, effect [32]byte) (*machine.Denial, error) {
 	for i := range batch.State.Steps {
 		step := &batch.State.Steps[i]
@@ -99,8 +102,8 @@ func (b *Index) before(ctx context.Context, ns uint32, batch *machine.Batch, eff
 	return nil, nil
 }
 
-// deny stamps the refusal into each request that has the key and no other refusal. It copies the command, so the caller's command does
-// not change.
+// deny stamps the refusal into each request that has the key and is not refused yet. It works on a copy
+// of the command, so the caller's command does not change.
 func deny(in *machine.Input, key [32]byte, denial *machine.Denial) {
 	cmd, ok := in.Command.(machine.RequestSteps)
 	if !ok {
@@ -118,8 +121,8 @@ func deny(in *machine.Input, key [32]byte, denial *machine.Denial) {
 // maxRepeatedAnswer bounds the part of the first step's answer that a refusal contains, in bytes.
 const maxRepeatedAnswer = 16 << 10
 
-// open reports whether the records of the second run may show the outcome of the first run's step. They may if both runs have the same
-// pack, or if the first pack has no sensitive values.
+// open reports whether the records of the second run may contain the outcome of the first run's step.
+// This is allowed if both runs have the same pack, or if the first pack has no sensitive values.
 func (b *Index) open(ctx context.Context, ns uint32, second *machine.State, run string) (bool, error) {
 	first, err := b.store.Head(ctx, ns, run)
 	if err != nil || first.Digest == second.Digest {

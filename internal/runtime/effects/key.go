@@ -16,14 +16,14 @@ import (
 // domain is a prefix of the hashed bytes, so that a business key never equals another kind of hash.
 const domain = "pawl business key 1\x00"
 
-// MissingField is the code of the refusal of a call from which no business key can be derived. Without the key nothing could prevent a
-// second call with the same effect.
+// MissingField is the code of the refusal of a call whose payload does not have the fields of the
+// business key. Without the key, a second call with the same effect could not be prevented.
 const MissingField = "DEDUPE_FIELD_MISSING"
 
 // Keys are the business keys of one call.
 type Keys struct {
-	// Key is the SHA-256 over the tool and the payload fields that the pack names, in canonical form. Equal numbers have the same form. The
-	// zero value means that the call has no key.
+	// Key is the SHA-256 over the tool and the payload fields that the pack names, in canonical form.
+	// Equal numbers have the same canonical form. The zero value means that the call has no key.
 	Key [32]byte
 	// Older is the key that programs before ADR 0070 derived. They wrote some equal numbers in different forms, so Older can differ from
 	// Key. A store may contain such a key.
@@ -58,7 +58,8 @@ func KeysOf(tool string, fields []string, payload []byte) (Keys, *machine.Denial
 	return keys, nil
 }
 
-// at returns the value that a JSON pointer (RFC 6901) refers to. It returns nil for null, and if there is no value.
+// at returns the value that a JSON pointer (RFC 6901) refers to. It returns nil if there is no value or
+// if the value is null.
 func at(doc any, pointer string) any {
 	for _, token := range strings.Split(pointer, "/")[1:] {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
@@ -99,7 +100,8 @@ func spelled(v any, spell func(json.Number) json.Number) any {
 	return v
 }
 
-// exactly returns the canonical form of a number: equal numbers have the same form, and different numbers have different forms.
+// exactly returns the canonical form of a number. Equal numbers have the same form, and different
+// numbers have different forms.
 func exactly(n json.Number) json.Number { return json.Number(strictjson.Decimal(n.String())) }
 
 // before returns the form that numbers had before ADR 0070. Whole numbers below 2^53 have one form; all other numbers stay as they were

@@ -10,13 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// stepPayload is the payload of a step that the sidecar itself requests, about an earlier call.
+// stepPayload is the payload of a step that the sidecar itself requests because of an earlier call.
 type stepPayload struct {
 	// Key is the idempotency key of the earlier call.
 	Key     string          `json:"idempotency_key"`
 	Tool    string          `json:"tool"`
 	Payload json.RawMessage `json:"payload"`
-	// Outcome is the outcome of the earlier call, for a compensating tool: "ok", with the result, or "unknown".
+	// Outcome is the outcome of the earlier call. It is set for a compensating tool: "ok" if there is a
+	// result, or "unknown".
 	Outcome string          `json:"outcome,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
 	// Omitted reports whether the payload and the result were left out because they are too long.
@@ -26,8 +27,8 @@ type stepPayload struct {
 // maxRepeated bounds the payload and result of the earlier call in a stepPayload, in bytes.
 const maxRepeated = 1 << 20
 
-// LoadPayloads stamps the payloads of the steps that the sidecar itself requests. It reports whether it stamped any payload; then the
-// machine must decide about the input again.
+// LoadPayloads stamps the payloads of the steps that the sidecar itself requests. It reports whether it
+// stamped any payload. If it did, the machine must decide about the input again.
 func (b *Index) LoadPayloads(ctx context.Context, key machine.RunKey, in *machine.Input, batch *machine.Batch) (bool, error) {
 	missing := rules.Unfilled(batch)
 	for _, r := range missing {
@@ -74,7 +75,8 @@ func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.
 	return payload, nil
 }
 
-// resultOf returns the result of the earlier call: the result in its own answer, or the result that the reconciling tool reported.
+// resultOf returns the result of the earlier call. This is either the result in the call's own answer,
+// or the result that the reconcile tool reported.
 func resultOf(r *machine.StepResolved, about *machine.About) json.RawMessage {
 	if r.Step == about.Step {
 		return r.Result
@@ -83,7 +85,8 @@ func resultOf(r *machine.StepResolved, about *machine.About) json.RawMessage {
 	return value
 }
 
-// body reads a record of the run, also if it is in the batch that is not stored yet.
+// body returns the body of a record of the run. The record may also be in the batch, which is not
+// stored yet.
 func (b *Index) body(ctx context.Context, key machine.RunKey, seq uint64, batch *machine.Batch) (machine.Body, error) {
 	if seq > batch.Prev {
 		return batch.Records[seq-batch.Prev-1].Body, nil

@@ -19,7 +19,7 @@ type Artifact struct {
 	Seq uint64
 }
 
-// Artifacts reads the values that the artifacts of a state had after record seq, ordered by name.
+// Artifacts returns the values that the artifacts of a state had after the record seq, ordered by name.
 func (r *Reader) Artifacts(ctx context.Context, key machine.RunKey, s *machine.State, seq uint64) ([]Artifact, error) {
 	values := make([]Artifact, 0, len(s.Artifacts))
 	for i := range s.Artifacts {
@@ -35,7 +35,8 @@ func (r *Reader) Artifacts(ctx context.Context, key machine.RunKey, s *machine.S
 	return values, nil
 }
 
-// Artifact combines the writes of one artifact up to record seq. It returns false if the artifact was not written up to there.
+// Artifact returns the value that one artifact had after the record seq. It combines all writes up to
+// this record. It returns false if the artifact was not written up to this record.
 func (r *Reader) Artifact(ctx context.Context, key machine.RunKey, head *machine.ArtifactHead, seq uint64) (Artifact, bool, error) {
 	value := Artifact{Name: head.Name, Type: head.Type, Mode: head.Mode}
 	at := segmentKey{run: key, name: head.Name}

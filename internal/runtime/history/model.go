@@ -154,14 +154,14 @@ func (r *Reader) Text(ctx context.Context, key machine.RunKey, text machine.Mode
 	return "", fmt.Errorf("runtime: record %d of run %s has not the text that is referred to: %w", text.Seq, key.ID, machine.ErrNoRecord)
 }
 
-// link is one request of a chain of requests, and the turn that made it.
+// link is one request in a chain of requests, and the turn that made the request.
 type link struct {
 	request *machine.ModelRequest
 	turn    uint64
 }
 
-// chain returns a request and the requests that it follows, oldest first. If within is not 0, it
-// returns only the requests of that turn.
+// chain returns a request and all requests that it continues, the oldest first. If within is not 0,
+// chain returns only the requests of that turn.
 func (r *Reader) chain(ctx context.Context, key machine.RunKey, last link, within uint64) ([]link, error) {
 	links := []link{last}
 	for follows := last.request.PreviousStep; follows.Step != 0; {
@@ -178,7 +178,7 @@ func (r *Reader) chain(ctx context.Context, key machine.RunKey, last link, withi
 	return links, nil
 }
 
-// Messages returns all messages of a request, oldest first.
+// Messages returns all messages of a request, the oldest first.
 func (r *Reader) Messages(ctx context.Context, key machine.RunKey, request *machine.ModelRequest) ([]machine.Message, error) {
 	links, err := r.chain(ctx, key, link{request: request}, 0)
 	if err != nil {
@@ -187,7 +187,8 @@ func (r *Reader) Messages(ctx context.Context, key machine.RunKey, request *mach
 	return r.spoken(ctx, key, links, true)
 }
 
-// spoken joins the messages of a chain. talk reports whether the result includes the messages of the conversation.
+// spoken returns the messages of all requests of a chain. talk reports whether the result includes the
+// messages of the conversation.
 func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, talk bool) ([]machine.Message, error) {
 	var messages []machine.Message
 	for i, l := range links {
@@ -241,8 +242,8 @@ func (r *Reader) Meant(ctx context.Context, key machine.RunKey, m *machine.Model
 	return nil, nil
 }
 
-// turnMessages returns the messages of a turn up to a MODEL step: the messages of its requests
-// without those of the conversation, and every answer.
+// turnMessages returns the messages of a turn up to a MODEL step. These are the messages of its
+// requests, without the messages of the conversation, and every answer.
 func (r *Reader) turnMessages(ctx context.Context, key machine.RunKey, turn uint64, said machine.StepRef) ([]machine.Message, error) {
 	request, made, err := r.ModelRequest(ctx, key, said)
 	if err != nil {
@@ -294,7 +295,8 @@ func (r *Reader) FindStep(ctx context.Context, key machine.RunKey, s *machine.St
 	return found, nil
 }
 
-// stepAfter returns the step as it is after one more record. It returns s unchanged if the record is not about the step.
+// stepAfter returns the step after one more record is applied to it. If the record is not about the
+// step, stepAfter returns s unchanged.
 func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.ToolStep {
 	switch b := rec.Body.(type) {
 	case *machine.StepRequested:
@@ -348,7 +350,7 @@ func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.T
 	return s
 }
 
-// decidedAfter returns the step as it is after a decision about its approval.
+// decidedAfter returns the step after a decision about its approval is applied to it.
 func decidedAfter(s *machine.ToolStep, rec *machine.Record, b *machine.StepDecided) {
 	a := machine.StepApproval{}
 	if s.Approval != nil {

@@ -70,8 +70,8 @@ func (r *Reader) firstEntry(ctx context.Context, key machine.RunKey) (machine.En
 	return first, nil
 }
 
-// StartedWith returns parts of a command that creates a run: the variables, which are {} if there are none; the input; and the requested
-// wall time.
+// StartedWith returns three parts of a command that creates a run: the variables ({} if there are
+// none), the input, and the requested wall time.
 func StartedWith(c machine.Command) (variables []byte, input []machine.Part, wall time.Duration) {
 	switch c := c.(type) {
 	case machine.Start:

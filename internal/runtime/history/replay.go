@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Page bounds the part of the journal that a replay has in memory at once.
+// Page bounds the part of the journal that a replay holds in memory.
 var Page = machine.Page{Records: 256, Bytes: 1 << 20}
 
 // Replay returns the state of a run after the entry that contains record seq. For seq 0 it returns nil. It starts at the last checkpoint
@@ -85,8 +85,9 @@ func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (mach
 	return result, nil
 }
 
-// Result computes again the result of a committed entry of a run. head is the newest state of the run. If entry is the newest commit and
-// its answer is plain (see plainAnswer), no replay is needed, because its state is head.
+// Result computes the result of a committed entry of a run again. head is the newest state of the run.
+// If entry is the newest commit and its answer contains only the state and the records (see
+// plainAnswer), no replay is needed, because head is the state of the answer.
 func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Graph, entry *machine.Entry) (machine.Result, error) {
 	last := entry.Records[len(entry.Records)-1].Seq
 	if head.Seq == last && plainAnswer(entry.Input.Command) {
@@ -113,8 +114,8 @@ func plainAnswer(c machine.Command) bool {
 	return true
 }
 
-// StateAt returns the state of a run after the commit that contains record seq. head is the newest state of the run. If seq is later than
-// head, the error is RECORD_NOT_FOUND.
+// StateAt returns the state of a run after the commit that contains the record seq. head is the newest
+// state of the run. If head has not reached seq, the error is RECORD_NOT_FOUND.
 func (r *Reader) StateAt(ctx context.Context, key machine.RunKey, head *machine.State, g *machine.Graph, seq uint64) (*machine.State, error) {
 	if seq > head.Seq {
 		return nil, NoRecord(seq)

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RequiredText returns the text of a record that later requests to models must contain, for example a steering message. It returns false
-// for other records.
+// RequiredText returns the text of a record that later requests to models must contain, for example the
+// text of a steering message. For other records it returns false.
 func RequiredText(body machine.Body) (text string, ok bool) {
 	switch b := body.(type) {
 	case *machine.Steered:

@@ -7,15 +7,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// segmentWrites is the number of writes of an appended artifact that are combined to one segment. If the segments of a value are cached,
-// at most this many records are read one by one.
+// segmentWrites is the number of writes of an appended artifact that are combined into one segment. If
+// the segments of a value are cached, at most this many records are read one by one.
 const segmentWrites = 64
 
-// maxSegmentBytes bounds the segments of all artifacts together, in bytes.
+// maxSegmentBytes bounds the sum of the segments of all artifacts, in bytes.
 const maxSegmentBytes = 32 << 20
 
-// listBytes is the size that is counted for a list of segments in addition to its values, in bytes. It bounds the number of empty lists,
-// and so the time to search them.
+// listBytes is the number of bytes that the cache counts for a list of segments in addition to its
+// values. It bounds the number of empty lists, and so the time to search them.
 const listBytes = 256
 
 // segment is the combined value of some consecutive writes of an artifact. Writes are immutable, so
@@ -35,7 +35,7 @@ type segmentKey struct {
 // write by write each time. Safe for concurrent use.
 type segments struct {
 	mu sync.Mutex
-	// held maps an artifact to its segments. The cache bounds their bytes.
+	// held maps an artifact to its segments. The cache bounds the bytes of all segments.
 	held *cache.LRU[segmentKey, []segment]
 }
 
@@ -43,7 +43,7 @@ func newSegments() *segments {
 	return &segments{held: cache.New[segmentKey, []segment](maxSegmentBytes)}
 }
 
-// upTo returns the segments whose writes are all at or before a record.
+// upTo returns the segments that contain only writes up to the record seq.
 func (s *segments) upTo(key segmentKey, seq uint64) []segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *segments) keep(key segmentKey, longer []segment) {
 	s.held.Put(key, longer, bytes)
 }
 
-// folding combines segments and single writes to the value of an appended artifact.
+// folding combines segments and single writes into the value of an appended artifact.
 type folding struct {
 	head     *machine.ArtifactHead
 	segments []segment
@@ -85,7 +85,7 @@ type folding struct {
 	writes [][]byte
 }
 
-// add appends the next write. After enough writes it makes a new segment.
+// add appends the next write to the value. After segmentWrites writes it makes a new segment.
 func (f *folding) add(seq uint64, value []byte) {
 	if f.writes = append(f.writes, value); len(f.writes) == segmentWrites {
 		f.segments = append(f.segments, segment{last: seq, value: machine.FoldArtifact(f.head.Type, f.head.Mode, f.writes)})

@@ -8,15 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// MaxStepBytes bounds the payloads and results of steps in one answer, in bytes. It applies to the newest steps of a turn, and to the
-// steps that a request repeats. The steps beyond it come without payload and result, which the caller can request by key.
+// MaxStepBytes bounds the payloads and results of steps in one answer, in bytes. It applies to the
+// newest steps of a turn, and to the steps that a request repeats. Steps above the bound are returned
+// without payload and result. The caller can request these by key.
 const MaxStepBytes = 16 << 20
 
 // FaultBytes returns the size of a fault, in bytes.
 func FaultBytes(f machine.Fault) int64 { return int64(len(f.Code) + len(f.Message) + len(f.Trace)) }
 
-// Recorded is the answer of a step as it is recorded. A step with StepStatusOK has a Result, a step with StepStatusError has an Error,
-// and a MODEL step has a Model and its Usage.
+// Recorded is the recorded answer of a step. A step with StepStatusOK has a Result. A step with
+// StepStatusError has an Error. A MODEL step has a Model and its Usage.
 type Recorded struct {
 	Result []byte
 	Error  machine.Fault
@@ -29,8 +30,8 @@ func (r *Recorded) Bytes() int64 {
 	return int64(len(r.Result)) + FaultBytes(r.Error) + modelBytes(r.Model)
 }
 
-// Answer reads the recorded answer of a step from the record seq. It returns a zero value for seq
-// 0.
+// Answer reads the recorded answer of a step from the record seq. If seq is 0, it returns the zero
+// value.
 func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, seq uint64) (out Recorded, err error) {
 	if seq == 0 {
 		return out, nil
@@ -49,7 +50,7 @@ func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, se
 	return out, nil
 }
 
-// StepAnswer is one step with its outcome, for the executor of its turn.
+// StepAnswer is one step with its outcome. It is sent to the executor of the step's turn.
 type StepAnswer struct {
 	machine.StepOutcome
 	// Payload is the recorded payload, if it differs from the payload in the request.
@@ -59,7 +60,8 @@ type StepAnswer struct {
 	Omitted bool
 }
 
-// Answers reads the recorded answers of steps, in the order of outcomes, within [MaxStepBytes].
+// Answers reads the recorded answers of steps, in the order of outcomes. [MaxStepBytes] bounds their
+// size.
 func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []machine.StepOutcome) ([]StepAnswer, error) {
 	var answers []StepAnswer
 	left := int64(MaxStepBytes)
@@ -90,8 +92,8 @@ func (r *Reader) fill(ctx context.Context, key machine.RunKey, step *StepAnswer)
 	return err
 }
 
-// requestAt reads the request of a step from the record seq: the payload, or the model request of a
-// MODEL step.
+// requestAt reads the request of a step from the record seq. It returns the payload or, for a MODEL
+// step, the model request.
 func (r *Reader) requestAt(ctx context.Context, key machine.RunKey, step uint32, seq uint64) ([]byte, *machine.ModelRequest, error) {
 	body, err := r.Body(ctx, key, seq)
 	if err != nil {
@@ -109,7 +111,7 @@ func (r *Reader) requestAt(ctx context.Context, key machine.RunKey, step uint32,
 	return nil, nil, nil
 }
 
-// takenStep finds a step among the steps that a fork copied.
+// takenStep returns the step with this number among the steps that a fork copied.
 func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 	for i := range origin.Steps {
 		if origin.Steps[i].Step == step {
@@ -119,7 +121,8 @@ func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 	return machine.TakenStep{}
 }
 
-// StepView is one step of the visit with its request and answer, for the executor of its turn.
+// StepView is one step of the visit with its request and answer. It is sent to the executor of the
+// step's turn.
 type StepView struct {
 	machine.ToolStep
 	// Payload is the payload of the request, as compact JSON.
@@ -160,8 +163,8 @@ func (r *Reader) Steps(ctx context.Context, key machine.RunKey, steps []machine.
 	return views, nil
 }
 
-// VisitSteps reads the steps of a visit. It reads the bodies of the newest steps only, within
-// [MaxStepBytes].
+// VisitSteps reads the steps of a visit. It reads bodies only for the newest steps, as many as
+// [MaxStepBytes] allows.
 func (r *Reader) VisitSteps(ctx context.Context, key machine.RunKey, steps []machine.ToolStep) ([]StepView, error) {
 	views := make([]StepView, len(steps))
 	left := int64(MaxStepBytes)
@@ -180,8 +183,9 @@ func (r *Reader) VisitSteps(ctx context.Context, key machine.RunKey, steps []mac
 	return views, nil
 }
 
-// Refused returns the recorded refusal of an earlier request of the open turn, if that request had the same effect and key as step. It
-// returns nil if there is no such refusal. It ignores records after until.
+// Refused returns the refusal that an earlier request of the open turn received, if that request had
+// the same effect and key as step. It returns nil if there is no such refusal. It ignores records after
+// until.
 func (r *Reader) Refused(ctx context.Context, key machine.RunKey, step *machine.ToolStep, until uint64) (*machine.Denial, error) {
 	for from := step.TurnSeq; from <= until; {
 		entries, err := r.store.Entries(ctx, key.Namespace, key.ID, from, Page)
@@ -202,7 +206,8 @@ func (r *Reader) Refused(ctx context.Context, key machine.RunKey, step *machine.
 	return nil, nil
 }
 
-// refusedIn returns the refusal in an entry that refuses the key of step because another step has its effect, else nil.
+// refusedIn returns the refusal of the step's key in an entry, if the reason of the refusal is that
+// another step has the same effect. Otherwise it returns nil.
 func refusedIn(entry *machine.Entry, step *machine.ToolStep) *machine.Denial {
 	asked, ok := entry.Input.Command.(machine.RequestSteps)
 	same := func(r machine.StepRequest) bool {

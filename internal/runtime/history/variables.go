@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// maxVariables bounds the runs whose variables are cached. maxVariableBytes bounds the variables of one cached run, in bytes. The cache
-	// exists because each turn needs the variables, and most are small.
+	// The variables of runs are cached because each turn needs them, and most of them are small.
+	// maxVariables bounds the number of cached runs. maxVariableBytes bounds the variables of one
+	// cached run, in bytes.
 	maxVariables     = 2048
 	maxVariableBytes = 2048
 )

@@ -12,14 +12,15 @@ const CmdDecideStep CommandKind = 50
 // RecStepDecided is the number of [StepDecided].
 const RecStepDecided RecordKind = 34
 
-// DefaultApprovalTimeout is how long a held call waits if the pack does not set a time.
+// DefaultApprovalTimeout is how long a held call waits for a decision if the pack does not set a
+// timeout.
 const DefaultApprovalTimeout = 24 * time.Hour
 
 // Verdict is the decision about a held call. A held call is a call that waits for approval.
 type Verdict uint8
 
 const (
-	// Approved means that the call is made as it is.
+	// Approved means that the call is made unchanged.
 	Approved Verdict = iota + 1
 	// Refused means that the call is answered with the error DENIED.
 	Refused
@@ -27,7 +28,8 @@ const (
 	Edited
 	// TimedOut means that no decision was made in time.
 	TimedOut
-	// Expired means that the call was approved but not made before the approval ended; it is held again.
+	// Expired means that the call was approved but not made before the approval expired. The call is
+	// held again.
 	Expired
 )
 
@@ -43,41 +45,47 @@ func (v Verdict) String() string {
 
 // Approval configures how the calls of a tool are approved (x_pawl.tools.NAME.approve and approval).
 type Approval struct {
-	// If is the condition (CEL) under which a call is held. The engine evaluates it. "" = every call is held.
+	// If is the condition (CEL) under which a call is held. The engine evaluates it. If it is "", every
+	// call is held.
 	If string `json:",omitempty"`
 	// Timeout is how long a call waits for a decision.
 	Timeout time.Duration
-	// Escalate ends the run if no decision is made in time. If it is false, the call is then denied.
+	// Escalate selects what happens if no decision is made in time. If it is true, the run ends. If it
+	// is false, the call is denied.
 	Escalate bool `json:",omitempty"`
-	// NotStarter excludes the principal that started the run from deciding.
+	// NotStarter means that the principal that started the run may not decide.
 	NotStarter bool `json:",omitempty"`
 }
 
 // Holding is the result of evaluating an approval condition.
 type Holding struct {
-	// Free reports whether the condition was evaluated and does not hold the call. If it is false, the call
-	// is held.
+	// Free reports whether the condition was evaluated and allows the call without approval. If it is
+	// false, the call is held.
 	Free bool
-	// Why is the reason why the condition could not be evaluated; "" = it was evaluated.
+	// Why is the reason why the condition could not be evaluated. It is "" if the condition was
+	// evaluated.
 	Why string
 }
 
 // StepApproval is the state of the approval of a call.
 type StepApproval struct {
-	// Held reports whether the call waits for a decision. Since is the time since which it waits, in Unix nanoseconds.
+	// Held reports whether the call waits for a decision. Since is the time when this wait began, in
+	// Unix nanoseconds.
 	Held  bool
 	Since int64
 	// Digest identifies the exact call, see [CallDigest].
 	Digest [32]byte
-	// Verdict is the last decision; 0 = no decision was made. By is the principal that decided, At the time of the decision, and Seq its
-	// record.
+	// Verdict is the last decision, or 0 if no decision was made. By is the principal that decided. At
+	// is the time of the decision. Seq is its record.
 	Verdict Verdict
 	By      string
 	At      int64
 	Seq     uint64
-	// Expires is the time by which the approved call must be made, Unix nanoseconds; 0 = no limit.
+	// Expires is the time by which the approved call must be made, in Unix nanoseconds. 0 means that
+	// there is no limit.
 	Expires int64
-	// PayloadSeq is the record of the decision that replaced the payload; 0 = the payload was not replaced.
+	// PayloadSeq is the record of the decision that replaced the payload. It is 0 if the payload was
+	// not replaced.
 	PayloadSeq uint64
 }
 
@@ -89,7 +97,8 @@ func (s *ToolStep) HeldForApproval() bool {
 // Dispatchable reports whether the step may be sent: it needs an answer and is not held for a decision.
 func (s *ToolStep) Dispatchable() bool { return s.AwaitingAnswer() && !s.HeldForApproval() }
 
-// PayloadSeq returns the record that contains the current payload: the request, or the decision that replaced the payload.
+// PayloadSeq returns the record that contains the current payload. This is the record of the request,
+// or of the decision that replaced the payload.
 func (s *ToolStep) PayloadSeq() uint64 {
 	if s.Approval != nil && s.Approval.PayloadSeq != 0 {
 		return s.Approval.PayloadSeq
@@ -97,7 +106,7 @@ func (s *ToolStep) PayloadSeq() uint64 {
 	return s.RequestSeq
 }
 
-// ApprovalHold in the record of a call means that the call is held.
+// ApprovalHold means that the call is held. It is part of the record of a call.
 type ApprovalHold struct {
 	// Why is the reason why the pack's condition could not be evaluated. If it is "", the pack requires the approval.
 	Why string
@@ -110,18 +119,19 @@ type (
 		// Digest is the digest of the call that the decision is about.
 		Digest  [32]byte
 		Verdict Verdict
-		// Payload is the payload that replaces the payload of the call (Edited), as compact JSON. PayloadHash is the hash of its canonical
-		// form, stamped by the engine.
+		// Payload is the payload that replaces the payload of the call (Edited), as compact JSON.
+		// PayloadHash is the hash of the canonical form of Payload. The engine stamps it.
 		Payload     []byte
 		PayloadHash [32]byte
 		Reason      string
-		// Expires is the time by which the call must be made, Unix nanoseconds; 0 = no limit.
+		// Expires is the time by which the call must be made, in Unix nanoseconds. 0 means that there
+		// is no limit.
 		Expires int64
-		// Starters are the principals that started the run and its ancestors. The engine stamps them if the pack excludes starters from
-		// deciding.
+		// Starters are the principals that started the run and its ancestors. The engine stamps them if
+		// the pack does not allow starters to decide.
 		Starters []string
 	}
-	// StepDecided records a decision, or that no decision was made in time.
+	// StepDecided records a decision about a call, or records that no decision was made in time.
 	StepDecided struct {
 		Step    uint32
 		Tool    string
@@ -132,7 +142,8 @@ type (
 		Payload []byte
 		Reason  string
 		Expires int64
-		// Deadline is the new deadline of the step, Unix nanoseconds; 0 = the step is answered.
+		// Deadline is the new deadline of the step, in Unix nanoseconds. It is 0 if the decision
+		// answered the step.
 		Deadline int64
 	}
 )
@@ -143,8 +154,9 @@ func (*StepDecided) record() RecordKind { return RecStepDecided }
 // digestTag is the first part of the hashed data of every call digest.
 const digestTag = "pawl.approval.v1\x00"
 
-// CallDigest identifies one exact call: the SHA-256 of a tag, then tool, pack digest and run with their
-// lengths, the step, and the SHA-256 of the canonical payload (RFC 8785).
+// CallDigest returns a digest that identifies one exact call. It is the SHA-256 over a tag; the tool,
+// the pack digest and the run, each with its length; the step; and the SHA-256 of the canonical payload
+// (RFC 8785).
 func CallDigest(tool, pack, run string, step uint32, payload [32]byte) [32]byte {
 	b := append(make([]byte, 0, 256), digestTag...)
 	for _, text := range []string{tool, pack, run} {

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// Calls and events that wait for a person have rows in an index, ordered by the time at which the wait began.
+// Calls and events that wait for a person have rows in an index. The rows are ordered by the time at
+// which the wait began.
 
 // HeldIndex is the name of the index of calls and events that wait for a person.
 const HeldIndex = "held"
@@ -35,14 +36,16 @@ func ParseHeldValue(value string) (since int64, step uint32, err error) {
 // HeldPlace is one row of the index [HeldIndex].
 type HeldPlace struct{ Value, Run string }
 
-// HeldRow is one thing that a run waits for: a decision about a call or, if Step is 0, an event from outside.
+// HeldRow is one decision or event that a run waits for. If Step is 0, the run waits for an event from
+// outside. Otherwise it waits for a decision about the call of that step.
 type HeldRow struct {
 	Since int64
 	Step  uint32
 }
 
-// HeldRows returns what a run waits for. These are its held calls. If it has none, and its open turn waits for a person and not for an
-// executor, it is an event.
+// HeldRows returns the decisions and events that a run waits for. If the run has held calls, it returns
+// a row for each of them. If it has none, and its open turn waits for a person and not for an executor,
+// it returns one row for the event.
 func HeldRows(s *State) []HeldRow {
 	var rows []HeldRow
 	asks := false

@@ -2,36 +2,43 @@ package machine
 
 // Batch contains all changes that one input makes.
 //
-// The host must store all of it in ONE synced commit if the preconditions hold: the last seq of the run is Prev, and the rows in Consumed
-// are absent. The host must publish Records and send Outbox rows only after that commit. A Batch is never split and never stored twice.
+// The host must store the whole batch in ONE synced commit if the preconditions hold: the last seq of
+// the run is Prev, and the rows in Consumed are absent. The host must publish Records and send Outbox
+// rows only after that commit. A Batch is never split and never stored twice.
 type Batch struct {
-	// Prev is the run's last seq before this batch; 0 = the run must not exist. The store checks it. The engine computes the numbers of the
-	// answer's entry from it.
+	// Prev is the run's last seq before this batch. 0 means that the run must not exist. The store
+	// checks this. The engine computes the record numbers of the answer's entry from Prev.
 	Prev uint64
-	// Input is journaled by the store, for replay and for telemetry.
+	// Input is the input that made the batch. The store writes it to the journal, for replay and for
+	// telemetry.
 	Input Input
-	// Records have the seqs Prev+1 .. Prev+len. They are for the store, the answer, and all observers of a
-	// commit.
+	// Records are the new records. Their seqs are Prev+1 to Prev+len(Records). The store, the answer
+	// and all observers of a commit use them.
 	Records []Record
-	// State is the new state of the run, for the store and for observers. The engine uses the equal state in its Result. State.PrevHash is
-	// still the hash before this batch; the store sets the new hash when it encodes the entry.
+	// State is the new state of the run, for the store and for observers. The engine uses the equal
+	// state in its Result. State.PrevHash is still the hash before this batch. The store sets the new
+	// hash when it encodes the entry.
 	State *State
 
-	// All fields below are rows of the store. The comments name other code that reads them.
+	// All fields below are rows of the store. If other code reads a row, the comment of the field names
+	// that code.
 
-	// Consumed are idempotency rows that must be absent. An input without an id has none.
+	// Consumed are idempotency rows that must be absent before the commit. For an input without an id
+	// it is empty.
 	Consumed []Dedupe
-	// Effects are changes of the rows of business keys. A row that a change takes must be absent.
+	// Effects are changes of the rows of business keys. A row that a change adds must be absent before
+	// the commit.
 	Effects []EffectChange
-	// Wanted are the business keys of requests that have no other reason to be refused. It includes requests that exceed a bound. The engine
-	// looks up these keys before it commits; they are not rows.
+	// Wanted are the business keys of requests that are not refused for another reason. It includes
+	// requests that exceed a bound. The engine looks up these keys before it commits. They are not
+	// rows.
 	Wanted [][32]byte
-	// Writes lists the artifacts with a new version, with the record of each version.
+	// Writes lists the artifacts that have a new version, and the record of each new version.
 	Writes []ArtifactVersion
 	// Messages are new conversation rows.
 	Messages []MessageRow
-	// TimersSet are timers to add to the run, and TimersCleared are timers to remove. A timer with a new time is in both lists. The engine's
-	// timer loop reads TimersSet.
+	// TimersSet are timers to add to the run, and TimersCleared are timers to remove. A timer whose
+	// time changes is in both lists. The engine's timer loop reads TimersSet.
 	TimersCleared []Timer
 	TimersSet     []Timer
 	// OutboxRemoved and OutboxAdded are the changes of outgoing work. The dispatcher and the delivery package
@@ -43,7 +50,8 @@ type Batch struct {
 	Ready, ReadyChanged bool
 	// Index are changes of list indexes. It contains only values that changed.
 	Index []IndexChange
-	// Charged are the changes in the operator's accounts, at most one per account. The ledger of accounts also reads them.
+	// Charged are the changes in the operator's accounts, at most one for each account. The ledger of
+	// accounts also reads them.
 	Charged []ChargeChange
 }
 
@@ -51,13 +59,15 @@ type Batch struct {
 type DedupeScope uint8
 
 const (
-	// PerRun ids are unique in one run and one CommandKind.
+	// PerRun means that an id is unique among the inputs of one run with the same CommandKind.
 	PerRun DedupeScope = iota + 1
-	// PerPrincipal ids (StartRun's request_id) are unique for a principal in a namespace.
+	// PerPrincipal means that an id is unique for a principal in a namespace. StartRun's request_id is
+	// such an id.
 	PerPrincipal
 )
 
-// Dedupe is one used idempotency id. The engine computes the first answer again from the records First to Last of the run RunID.
+// Dedupe is one used idempotency id. The records from First to Last of the run RunID are enough to
+// compute the first answer again.
 type Dedupe struct {
 	Scope     DedupeScope
 	Kind      CommandKind
@@ -95,9 +105,11 @@ const (
 	TimerStep
 )
 
-// Timer is one durable timer of a run. A run has at most one timer of each kind; for TimerStep it has at most one for each pending step.
+// Timer is one durable timer of a run. A run has at most one timer of each kind. An exception is
+// TimerStep: a run has at most one for each pending step.
 type Timer struct {
-	// Namespace is the namespace of the run. In a Batch it may be 0; then it is the namespace of the batch's run.
+	// Namespace is the namespace of the run. In a Batch it may be 0. Then the timer belongs to the
+	// namespace of the batch's run.
 	Namespace uint32
 	// Due is the time at which the timer fires, in Unix nanoseconds.
 	Due   int64
@@ -116,13 +128,14 @@ const (
 	OutboxStep OutboxKind = iota + 1
 	// OutboxDelegation is a step to be sent to an agent.
 	OutboxDelegation
-	// OutboxCancel is a delegation that was sent and now has to be cancelled.
+	// OutboxCancel is a request to cancel a delegation that was sent.
 	OutboxCancel
 )
 
 // OutboxRow is one message that is sent after the commit. Its key (run, step, attempt) is the same each time it is sent.
 type OutboxRow struct {
-	// Namespace is the namespace of the run. In a Batch it may be 0; then it is the namespace of the batch's run.
+	// Namespace is the namespace of the run. In a Batch it may be 0. Then the row belongs to the
+	// namespace of the batch's run.
 	Namespace uint32
 	Kind      OutboxKind
 	// Due is the time at which the message is sent, in Unix nanoseconds.
@@ -173,30 +186,35 @@ type StepOutcome struct {
 	Key string
 	// Step is 0 when the request was refused.
 	Step uint32
-	// Replayed reports whether the step existed before the request, so that no new step was issued or charged.
+	// Replayed reports whether the step already existed before the request. Then no new step was issued
+	// or charged.
 	Replayed bool
 	Status   StepStatus
-	// Held reports whether the step waits for a decision. Digest is the digest of the call.
+	// Held reports whether the step waits for a decision. Digest is the digest of the call that the
+	// decision is about.
 	Held   bool
 	Digest [32]byte
-	// AnswerSeq is the record that contains the answer; 0 = the step is pending.
+	// AnswerSeq is the record that contains the answer. It is 0 while the step is pending.
 	AnswerSeq uint64
-	// PayloadSeq is the record with the payload that replaces the payload of the request. This happens for a known call that a model
-	// requested. 0 = the payload of the request is valid.
+	// PayloadSeq is the record with the payload that replaces the payload of the request. There is such
+	// a record if a model requested the call and the call is already known. 0 means that the payload of
+	// the request is valid.
 	PayloadSeq uint64
 	Denial     *Denial
 }
 
 // Result is the result of applying an input to a state.
 type Result struct {
-	// State is the state after the input. If the input made no change, it is the state before.
+	// State is the state after the input. If the input made no change, it is the state before the
+	// input.
 	State *State
-	// Batch is the batch to commit; nil if the input made no change.
+	// Batch is the batch to commit. It is nil if the input made no change.
 	Batch       *Batch
 	Disposition Disposition
 	// Steps are the outcomes of the requests of RequestSteps, in order.
 	Steps []StepOutcome
-	// Refused is an error for the caller although the batch was committed. For example, a step key that does not match fails the attempt.
+	// Refused is an error for the caller although the batch must be committed. For example, a request
+	// with a known step key but another call fails the attempt.
 	Refused error
 }
 

@@ -14,7 +14,7 @@ type Blob struct {
 	// Size is in bytes. The blob is stored in Chunks pieces.
 	Size   int64
 	Chunks int
-	// MediaType is the media type that the first writer gave; "" = none.
+	// MediaType is the media type that the first writer set. It is "" if there is none.
 	MediaType string
 	// At is the time at which the blob was last stored, in Unix nanoseconds.
 	At int64
@@ -25,7 +25,7 @@ type Blob struct {
 // UploadKey identifies an upload in progress.
 type UploadKey struct{ Principal, ID string }
 
-// Upload is the stored progress of an upload; the zero value is an upload that has not begun.
+// Upload is the stored progress of an upload. The zero value is an upload that has not begun.
 type Upload struct {
 	Size   int64
 	Chunks int

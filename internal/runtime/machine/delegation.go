@@ -2,10 +2,10 @@ package machine
 
 import "time"
 
-// These types are shared by the code that sends delegations and the code that reaches agents. store.go explains why they are in this
-// package.
+// The types in this file are shared by two packages: one sends delegations, the other connects to
+// agents. store.go explains why the types are in this package.
 
-// Delegation is one step whose work an agent does.
+// Delegation is one step that an agent executes.
 type Delegation struct {
 	// Row is the outbox row of the step. Its run, step and attempt identify the delegation.
 	Row OutboxRow
@@ -15,7 +15,7 @@ type Delegation struct {
 	Agent  string
 	// Payload is the payload of the step, as compact JSON.
 	Payload []byte
-	// Remote is the known state of the agent's task; zero = nothing is known yet.
+	// Remote is the known state of the agent's task. It is zero if nothing is known yet.
 	Remote Remote
 	// Answer are the parts of the record Remote.Answer. Answerer is the principal that gave this answer. Both are empty if there is no
 	// answer.
@@ -23,31 +23,36 @@ type Delegation struct {
 	Answerer Answerer
 	// OnUnknown is the pack's rule for a call with an unknown outcome.
 	OnUnknown OnFault
-	// Keyed reports whether the step has a business key. The key is released only if the agent had no effect.
+	// Keyed reports whether the step has a business key. The key becomes free only if the agent
+	// certainly had no effect.
 	Keyed bool
-	// Paused reports whether the run is paused; no message is sent to the agent until it is resumed.
+	// Paused reports whether the run is paused. While it is paused, no message is sent to the agent.
 	Paused bool
-	// Execution is the execution of the delegating run. Its agents in the same sidecar have the same execution.
+	// Execution is the execution of the delegating run. The agent's run in the same sidecar gets the
+	// same execution.
 	Execution Execution
 	// Depth is the depth of the delegating run.
 	Depth int
-	// WallTime is the part of the run's wall time that was left when the step was requested; 0 = no bound. It does not change, so that a
-	// message that is sent again is equal to the first one.
+	// WallTime is the part of the run's wall time that was left when the step was requested. 0 means
+	// that there is no bound. WallTime never changes, so that a repeated message is equal to the first
+	// one.
 	WallTime time.Duration
-	// Lease is the most that the agent's run may consume; zero = no bound.
+	// Lease is the maximum that the agent's run may consume. Zero means that there is no bound.
 	Lease Amount
-	// Policy restricts the tools that the agent's run may call; nil = no restriction.
+	// Policy restricts the tools that the agent's run may call. If it is nil, there is no restriction.
 	Policy *ToolPolicy
-	// Payer names the accounts that are charged for the agent's run; nil = no accounts. A delegation with a payer is sent to an agent of
-	// this store, even if the configuration has changed since.
+	// Payer names the accounts that are charged for the agent's run. It is nil if there are none. A
+	// delegation with a payer is sent to an agent of this store, even if the configuration has changed
+	// since.
 	Payer *Payer
-	// Traceparent is the trace context of the attempt. It is the same each time the delegation is sent; "" = the run has no trace.
+	// Traceparent is the trace context of the attempt. It is the same each time the delegation is sent.
+	// It is "" if the run has no trace.
 	Traceparent string
 }
 
 // Answerer is the principal that answered an agent's question.
 type Answerer struct {
-	// Name is the principal's name; "" = no particular principal.
+	// Name is the principal's name. It is "" if the answer has no particular principal.
 	Name string
 	// Scopes are the names of the scopes that the principal had when it answered.
 	Scopes []string
@@ -61,16 +66,17 @@ type Outcome struct {
 	Error  Fault
 	// Final means that no further attempt is useful or allowed.
 	Final bool
-	// Unknown means that the agent may have done the work, or may still do it. The pack's on_unknown says
-	// what follows.
+	// Unknown means that the agent may have done the work, or may still do it. The pack's on_unknown
+	// decides what happens next.
 	Unknown bool
-	// Usage is the consumption of the agent's run, including its own delegations. It is zero if the agent does not report it. Metered
-	// reports whether Usage is complete, even if it is zero.
+	// Usage is the consumption of the agent's run, including its own delegations. It is zero if the
+	// agent does not report usage. Metered reports whether Usage is complete. Usage can be complete and
+	// zero.
 	Usage   Usage
 	Metered bool
 }
 
-// Figures is a set of usage figures, as bits.
+// Figures is a set of usage figures. Each figure is one bit.
 type Figures uint8
 
 const (
@@ -83,11 +89,12 @@ const (
 type AgentMessage struct {
 	// ID identifies the message. It is the same each time the message is sent.
 	ID string
-	// TaskID and ContextID are set for an answer to a task that asks a question.
+	// TaskID and ContextID are set if the message answers a question of a task.
 	TaskID    string
 	ContextID string
 	Parts     []Part
-	// Answerer is the principal that gave the answer. It is zero for the message that begins a task.
+	// Answerer is the principal that gave the answer. It is the zero value for the message that begins
+	// a task.
 	Answerer Answerer
 	// Variables is a compact JSON object or empty.
 	Variables []byte
@@ -110,7 +117,7 @@ const (
 // Ended reports whether the state of the task is final.
 func (s AgentState) Ended() bool { return s >= AgentCompleted }
 
-// Asking returns what the task waits for, in the form that a run stores.
+// Asking returns what the task waits for, as the value that a run stores.
 func (s AgentState) Asking() Awaiting {
 	switch s {
 	case AgentAsks:
@@ -130,12 +137,12 @@ type AgentTask struct {
 	// "BUDGET_EXHAUSTED" and "max_visits:fix".
 	Status string
 	Reason string
-	// Usage is the total consumption of an ended run of a sidecar, otherwise zero. Metered reports whether the agent reported its usage.
-	// Untold are the figures that it did not report.
+	// Usage is the total consumption of an ended run of a sidecar. Otherwise it is zero. Metered
+	// reports whether the agent reported its usage. Untold are the figures that it did not report.
 	Usage   Usage
 	Metered bool
 	Untold  Figures
-	// Message is the message of the task about its state: a question, or an error text.
+	// Message is the message that explains the state of the task: a question, or an error text.
 	Message []Part
 	// Output is the output of the last turn, if the agent reports it separately.
 	Output    []Part
@@ -145,7 +152,7 @@ type AgentTask struct {
 // AgentArtifact is one artifact of a task.
 type AgentArtifact struct {
 	ID string
-	// Name is the name of the artifact. If the artifact has no name, it is the id.
+	// Name is the name of the artifact. If the artifact has no name, Name is its id.
 	Name  string
 	Parts []Part
 }
@@ -154,13 +161,14 @@ type AgentArtifact struct {
 type AgentFaultKind uint8
 
 const (
-	// AgentUnreachable means that the delegation is tried again later. It is not known whether the message arrived.
+	// AgentUnreachable means that the agent could not be reached. It is not known whether the message
+	// arrived. The delegation is tried again later.
 	AgentUnreachable AgentFaultKind = iota + 1
 	// AgentNoTask means that the agent does not know the task.
 	AgentNoTask
-	// AgentRefuses means that the agent or the configuration refuses the delegation, and would refuse it again.
+	// AgentRefuses means that the agent or the configuration permanently refuses the delegation.
 	AgentRefuses
-	// AgentDenies means that the agent refuses this principal but may accept another one.
+	// AgentDenies means that the agent refuses this principal, but may accept another principal.
 	AgentDenies
 )
 
@@ -170,41 +178,47 @@ type AgentFault struct {
 	// Code is machine-readable, for example "AGENT_UNREACHABLE".
 	Code    string
 	Message string
-	// Unsent reports whether the message certainly did not arrive, or was not accepted.
+	// Unsent reports whether it is certain that the message did not arrive or was not accepted.
 	Unsent bool
 }
 
 func (f *AgentFault) Error() string { return f.Code + ": " + f.Message }
 
-// Remote is the known state of an agent's task, as the delegating run stores it.
+// Remote is the known state of an agent's task. The delegating run stores it.
 type Remote struct {
-	// TaskID and ContextID are the agent's ids; "" = not known.
+	// TaskID and ContextID are the agent's ids. They are "" while they are not known.
 	TaskID    string
 	ContextID string
-	// CardURL is the URL of the agent's card; "" = the agent is a member of a pack in this sidecar.
+	// CardURL is the URL of the agent's card. It is "" if the agent is a member of a pack in this
+	// sidecar.
 	CardURL string
-	// Asking is what the agent waits for; AwaitNothing = it waits for nothing.
+	// Asking is what the agent waits for. AwaitNothing means that it waits for nothing.
 	Asking Awaiting
-	// Answer is the InputReceived record that has to be sent to the agent; 0 = none.
+	// Answer is the InputReceived record that has to be sent to the agent. It is 0 if there is none.
 	Answer uint64
-	// Sent is what is known about sending the message that begins the task. It is 0 as soon as the task is known.
+	// Sent is what is known about the sending of the message that begins the task. It is 0 after the
+	// task is known.
 	Sent Sending
 }
 
-// Sending is what is known about the message that begins a task. It is committed before the message is sent,
-// so that a cancellation, a pause or the end of an approval is clearly before or after it.
+// Sending is what is known about the message that begins a task. It is committed before the message is
+// sent. So the order of the message and a cancellation, a pause or the end of an approval is always
+// known.
 type Sending uint8
 
 const (
-	// SentOnce means that the message may have been sent to an agent that would execute it again if it arrived twice.
+	// SentOnce means that the message may have been sent, and that the agent would execute it again if
+	// it arrived twice.
 	SentOnce Sending = iota + 1
-	// SentRepeatable means that the message may have been sent to an agent that executes it once, even if it arrives several times.
+	// SentRepeatable means that the message may have been sent, and that the agent executes it only
+	// once, even if it arrives several times.
 	SentRepeatable
 	// SentNot means that every attempt to send the message failed and that no message arrived.
 	SentNot
 )
 
-// MayBeSent reports whether the message that begins the task may have reached the agent, while the agent has not returned a task.
+// MayBeSent reports whether the message that begins the task may have reached the agent although the
+// agent has not returned a task yet.
 func (r *Remote) MayBeSent() bool {
 	return r != nil && r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable || r.Sent == 0 && r.CardURL != "")
 }
@@ -212,7 +226,7 @@ func (r *Remote) MayBeSent() bool {
 // Unsent reports whether no message was sent to the agent, or none arrived.
 func (r *Remote) Unsent() bool { return r == nil || r.TaskID == "" && !r.MayBeSent() }
 
-// Announces reports whether the message is recorded as about to be sent.
+// Announces reports whether the record says that the message is about to be sent.
 func (r *Remote) Announces() bool {
 	return r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable)
 }

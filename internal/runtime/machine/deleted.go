@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Deleted is what the store keeps of a deleted run: when, by which principal and why it was deleted, and the id that started it. So the
-// id cannot be used again.
+// Deleted is what the store keeps of a deleted run: the time, the principal and the reason of the
+// deletion, and the id that started the run. The id is kept so that it cannot be used again.
 type Deleted struct {
-	// RunID identifies the run. In the store it is part of the row's key.
+	// RunID identifies the run. In the store it is part of the row's key, not of its value.
 	RunID string
-	// At is the time of the deletion, in Unix nanoseconds. By is the principal that deleted the run. Why is the retention rule that selected
-	// the run; "" = a caller deleted it.
+	// At is the time of the deletion, in Unix nanoseconds. By is the principal that deleted the run.
+	// Why is the retention rule that selected the run. Why is "" if a caller deleted the run.
 	At  int64
 	By  string
 	Why string
@@ -22,7 +22,8 @@ type Deleted struct {
 	Hash    [32]byte
 	// Commits is the number of entries of the run in the journal.
 	Commits uint64
-	// Starter is the principal that used the id StartID with a command of kind StartKind. It is "" if the start had no id.
+	// Starter is the principal that started the run with the id StartID and a command of the kind
+	// StartKind. It is "" if the start had no id.
 	Starter   string
 	StartKind CommandKind
 	StartID   string

@@ -1,7 +1,7 @@
 package machine
 
-// Effect is the row of a business key: the step that owns the effect. A key belongs to one step in a
-// namespace, over all runs, until that step definitely had no effect.
+// Effect is the row of a business key. It names the step that has the key. In a namespace, a key
+// belongs to one step over all runs, until it is certain that this step had no effect.
 type Effect struct {
 	Key   [32]byte
 	RunID string
@@ -15,7 +15,7 @@ type Effect struct {
 type EffectOp uint8
 
 const (
-	// EffectTaken means that the row is written. It must be absent before.
+	// EffectTaken means that the row is added. Before that, the row must be absent.
 	EffectTaken EffectOp = iota + 1
 	// EffectDone means that the answer of the step is added to its row.
 	EffectDone
@@ -42,8 +42,9 @@ const (
 	RoleCompensate
 )
 
-// About identifies the step that a step of the sidecar is about: its number and tool, the record that requested it, and the record with
-// its result; 0 = the result is unknown.
+// About identifies the other step that a step of the sidecar refers to. It contains the number and the
+// tool of that step, the record that requested it, and the record with its result. The latter is 0 if
+// the result is unknown.
 type About struct {
 	Role                  StepRole
 	Step                  uint32
@@ -56,19 +57,20 @@ type CompensableEffect struct {
 	Step       uint32
 	Tool       string
 	PayloadSeq uint64
-	// AnswerSeq is the record with the result of the step; 0 = it is unknown whether the effect happened. Inquired reports whether the
-	// reconcile tool was asked about it.
+	// AnswerSeq is the record with the result of the step. It is 0 if it is unknown whether the effect
+	// happened. Inquired reports whether the reconcile tool was called for it.
 	AnswerSeq uint64
 	Inquired  bool
-	// Key is the business key of the step; zero = none.
+	// Key is the business key of the step. It is zero if the step has none.
 	Key [32]byte
 }
 
-// Undo is the phase in which the effects of a run are undone, one after the other, the last effect first. During this phase no turn is
-// sent.
+// Undo is the phase in which the effects of a run are undone one after the other, beginning with the
+// last effect. During this phase no turn is sent.
 type Undo struct {
-	// Status and Reason are those with which the run ends after this phase. If Status is StatusUnset, the run does not end: it then follows
-	// Event to Intended, with the given Cause.
+	// Status and Reason are the status and the reason with which the run ends after this phase. If
+	// Status is StatusUnset, the run does not end. Then it follows Event to Intended, with the given
+	// Cause.
 	Status          Status
 	Reason          string
 	Event, Intended string
@@ -100,7 +102,8 @@ type Fill struct {
 // MaxEffects bounds the effects of a run that can be undone.
 const MaxEffects = 1000
 
-// AwaitingAnswer reports whether the step needs an answer: it is pending, and no other step inquires about its outcome.
+// AwaitingAnswer reports whether the step needs an answer. This is the case if it is pending and no
+// other step inquires about its outcome.
 func (s *ToolStep) AwaitingAnswer() bool { return s.Status == StepStatusPending && s.Inquiry == 0 }
 
 // Kinds of records about effects.
@@ -121,8 +124,9 @@ type (
 		By      uint32
 		Kind    StepKind
 	}
-	// CompensationStarted records that the effects of the run are undone before it ends with Status and Reason. If Status is StatusUnset,
-	// they are undone before the run follows Event. The record is written again when these values change.
+	// CompensationStarted records that the effects of the run are undone. Afterwards the run ends with
+	// Status and Reason. If Status is StatusUnset, the run follows Event instead. The record is written
+	// again if these values change.
 	CompensationStarted struct {
 		Status          Status
 		Reason          string

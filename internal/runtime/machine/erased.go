@@ -8,14 +8,15 @@ import (
 
 // Erased records that the values of a run were erased.
 type Erased struct {
-	// RunID identifies the run. In the store it is part of the row's key.
+	// RunID identifies the run. In the store it is part of the row's key, not of its value.
 	RunID string
-	// At is the time of the erasure, in Unix nanoseconds. By is the principal that erased the values, and Why is the reason that it gave. If
-	// the key was destroyed before the rows were restored, only At is known.
+	// At is the time of the erasure, in Unix nanoseconds. By is the principal that erased the values.
+	// Why is the reason that By gave. If the key was destroyed before the rows were restored, only At
+	// is known.
 	At  int64
 	By  string
 	Why string
-	// Key is the place of the run's encryption key.
+	// Key is the position of the run's encryption key.
 	Key uint64
 }
 

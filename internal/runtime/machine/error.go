@@ -20,23 +20,27 @@ const (
 	CodeDataLoss
 )
 
-// Error is the typed error of the engine. An input that ends with it has made no change, except if the error comes from Result.Refused.
+// Error is the typed error of the engine. An input that ends with an Error has made no change. The only
+// exception is an error from Result.Refused.
 type Error struct {
 	Code Code
-	// Reason is a stable UPPER_SNAKE word, for example "UNKNOWN_EVENT".
+	// Reason is a stable word in UPPER_SNAKE case, for example "UNKNOWN_EVENT".
 	Reason string
 	// Field is the path of the invalid request field, for example "artifacts[plan]".
 	Field   string
 	Message string
 	// Allowed are the values that the field accepts.
 	Allowed []string
-	// Quota is the name of the exceeded quota of a namespace or principal, for example "namespace.open_runs"; "" = another limit.
+	// Quota is the name of the exceeded quota of a namespace or principal, for example
+	// "namespace.open_runs". It is "" if another limit was exceeded.
 	Quota string
-	// Limit and Got are set if a limit was exceeded.
+	// Limit and Got are set if a limit was exceeded. Got is the value that exceeded it.
 	Limit, Got int64
-	// Seq is the record that was committed first, if the code is Aborted because of expected_seq, else 0.
+	// Seq is set if the code is Aborted because expected_seq did not match. Then it is the record that
+	// was committed first. Otherwise it is 0.
 	Seq uint64
-	// RetryAfter is the pause before a retry, in nanoseconds; 0 = do not retry automatically.
+	// RetryAfter is the pause before a retry, in nanoseconds. 0 means that the caller must not retry
+	// automatically.
 	RetryAfter int64
 }
 

@@ -8,8 +8,9 @@ import (
 const CmdFork CommandKind = 20
 
 type (
-	// Fork begins a run as a copy of another at one of its records (semantics §12); State must be nil. It contains all data that is copied.
-	// So the new run does not depend on its source, which is never read again.
+	// Fork begins a run as a copy of another run at one of its records (semantics §12). State must be
+	// nil. Fork contains all data that is copied, so the new run does not depend on its source. The
+	// source is never read again.
 	Fork struct {
 		Namespace uint32
 		RunID     string
@@ -20,7 +21,8 @@ type (
 		Variables []byte
 		Labels    []Label
 		Limits    Limits
-		// MaxWallTime and MaxSteps lower the bounds of the pack; 0 = the pack's bound.
+		// MaxWallTime and MaxSteps lower the bounds of the pack. 0 means that the bound of the pack
+		// applies.
 		MaxWallTime time.Duration
 		MaxSteps    int
 		// Seq is the requested record of the source. From is the state of the source after the commit that contains this record.
@@ -28,12 +30,13 @@ type (
 		From *State
 		// Values are the values of the source's artifacts. All writes of an artifact are combined to one value.
 		Values []ArtifactWrite
-		// Changes are the values that replace artifacts. They replace the value also of an artifact with the mode Append.
+		// Changes are the values that replace artifacts. Such a value also replaces an artifact with
+		// the mode Append.
 		Changes       []ArtifactWrite
 		Conversations []ConversationCopy
 		Queued        []QueuedInput
-		// ReuseSteps means that a request with the key of an answered step of the visit gets the recorded answer. Steps are the requests and
-		// answers of these steps.
+		// ReuseSteps means that recorded answers are reused: a request with the key of an answered step
+		// of the visit gets the recorded answer. Steps are the requests and answers of these steps.
 		ReuseSteps bool
 		Steps      []TakenStep
 	}
@@ -42,7 +45,7 @@ type (
 		State    string
 		Messages []Message
 	}
-	// QueuedInput is an input that waited for the next turn when a run was forked.
+	// QueuedInput is an input that was waiting for the next turn when a run was forked.
 	QueuedInput struct {
 		Parts     []Part
 		MessageID string
@@ -63,15 +66,16 @@ type (
 		// Before reports whether an earlier turn of the visit requested the step.
 		Before bool
 	}
-	// Forked describes the data that a run copied from another run; nil = the run was started. Copied items do not count against the run's
-	// bounds.
+	// Forked describes the data that a run copied from another run. It is nil if the run was not
+	// forked. Copied items do not count against the run's bounds.
 	Forked struct {
 		RunID string
 		Seq   uint64
 		// Visits is the number of copied visits in all states. Steps is the number of copied steps.
 		Visits int
 		Steps  uint32
-		// Keys is added to the seq of a turn in its default step keys, so that these keys differ from the copied keys in the open visit.
+		// Keys is added to the seq of a turn in its default step keys, so that these keys differ from
+		// the copied keys of the open visit.
 		Keys uint64
 	}
 )

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// CheckGraph reports all faults that make a graph unfit for Step: names without a target and bounds below
-// zero. The code that compiles or loads a Graph calls it once.
+// CheckGraph reports all faults that make a graph unusable for Step: names that refer to nothing, and
+// negative bounds. The code that compiles or loads a Graph calls it once.
 func CheckGraph(g *Graph) error {
 	var faults []error
 	must := func(ok bool, format string, args ...any) {
@@ -43,7 +43,8 @@ func CheckGraph(g *Graph) error {
 	return errors.Join(faults...)
 }
 
-// sound reports whether the pauses do not shrink and all values are in range. A nil policy is sound.
+// sound reports whether the pauses never become shorter and all values are in range. It returns true
+// for a nil policy.
 func (p *RetryPolicy) sound() bool {
 	return p == nil || p.MaxAttempts >= 0 && min(p.Initial, p.Max) >= 0 &&
 		(p.Multiplier == 0 || p.Multiplier >= 1000 && p.Multiplier <= 1_000_000) &&

@@ -30,8 +30,8 @@ const (
 	// remaining wall time.
 	DefaultDelegationTimeout = 24 * time.Hour
 	DefaultMaxPendingSteps   = 8
-	// DefaultTurnTokens is the maximum consumption of one turn of an agent whose prompt does not bound its answers: one answer of 4096
-	// tokens, and the same for the request.
+	// DefaultTurnTokens is the maximum consumption of one turn of an agent whose prompt does not bound
+	// its answers. It allows 4096 tokens for one answer and 4096 tokens for the request.
 	DefaultTurnTokens = 2 * 4096
 )
 

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Form is how the values of a media type are represented.
+// Form is the way in which the values of a media type are represented.
 type Form uint8
 
 const (
-	// FormUnset means that the caller did not give a form.
+	// FormUnset means that the caller did not specify a form.
 	FormUnset Form = iota
 	FormBytes
 	FormJSON
@@ -39,9 +39,10 @@ func FormOf(mediaType string) Form {
 	return FormBytes
 }
 
-// FoldArtifact returns the value that a list of writes produces, in order. For Replace this is the last write. For Append, JSON values
-// become one array (a value that is not an array becomes one element), texts are joined by "\n", and other bytes are concatenated.
-// Without writes it returns nil. JSON values must be valid; their bytes are not changed.
+// FoldArtifact returns the value that a list of writes produces, in order. For Replace this is the last
+// write. For Append, JSON values become one array (a value that is not an array becomes one element),
+// texts are joined by "\n", and values of other media types are concatenated. Without writes it returns
+// nil. JSON values must be valid. Their bytes are not changed.
 func FoldArtifact(mediaType string, mode Mode, values [][]byte) []byte {
 	if len(values) == 0 {
 		return nil

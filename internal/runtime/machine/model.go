@@ -32,7 +32,8 @@ type (
 	RequestModel struct {
 		TurnSeq uint64
 		Attempt int
-		// Round is the number of the request in the turn, from 1. If Key is set, it replaces the key that is derived from Round.
+		// Round is the number of the request in the turn, counted from 1. Key replaces the key that is
+		// derived from Round, if Key is set.
 		Round int
 		Key   string
 		Model *ModelRequest
@@ -40,7 +41,8 @@ type (
 		IncludeRequired bool
 		// Bound is the maximum that the call may consume.
 		Bound Usage
-		// Assigned is the execution that makes the request; nil = a principal from outside makes it.
+		// Assigned is the execution that makes the request. It is nil if a principal from outside makes
+		// the request.
 		Assigned *Assignment
 	}
 	// AnswerModel reports the outcome of a model call. TurnSeq, TurnAttempt and Assigned identify the execution that reports it.
@@ -49,10 +51,11 @@ type (
 		TurnAttempt int
 		Step        uint32
 		Attempt     int
-		// Answer is the answer of the model. It is nil if Error is set.
+		// Answer is the answer of the model. It is nil if the call failed; then Error is set.
 		Answer *ModelAnswer
 		Error  Fault
-		// Final means that no further attempt is useful. RetryAfter is the pause that the provider requests.
+		// Final means that a further attempt would be useless. RetryAfter is the pause before the next
+		// attempt that the provider requests.
 		Final      bool
 		RetryAfter time.Duration
 		Usage      Usage
@@ -69,7 +72,7 @@ type (
 		ResponseID  string
 		Assigned    *Assignment
 	}
-	// ModelUpdated records a change of a MODEL step other than its request and its answer.
+	// ModelUpdated records a change of a MODEL step that is neither a request nor an answer.
 	ModelUpdated struct {
 		Step       uint32
 		Attempt    int
@@ -88,13 +91,15 @@ func (UpdateModelCall) command() CommandKind { return CmdUpdateModelCall }
 func (*ModelUpdated) record() RecordKind     { return RecModelUpdated }
 
 type (
-	// ModelRequest is a request to a model. The engine sets the references to earlier texts, and the digests. The full request can be built
-	// from the records of the run alone.
+	// ModelRequest is a request to a model. The engine sets the digests and the references to earlier
+	// texts. The full request can be built from the records of the run alone.
 	ModelRequest struct {
 		Model string
-		// PreviousStep is a MODEL step whose messages and answer precede the messages of this request. Zero = there is no such step.
+		// PreviousStep is a MODEL step whose messages and answer come before the messages of this
+		// request. It is zero if there is no such step.
 		PreviousStep StepRef
-		// System, Tools (JSON) and Parameters (JSON) are always complete, also if they were copied from an earlier request.
+		// System, Tools (JSON) and Parameters (JSON) are always complete, even if they were copied from
+		// an earlier request.
 		System, Tools, Parameters ModelText
 		Messages                  []ModelMessage
 		// IncludedSeqs are the required Steered and NoticeAdded records that the request contains.
@@ -110,7 +115,7 @@ type (
 	// ModelText is a text of a request. If Hash is zero, the request has no such text.
 	ModelText struct {
 		Hash [32]byte
-		// Seq is the record with a request that contains this text; 0 = the text is in Text.
+		// Seq is the record with a request that contains this text. If it is 0, Text contains the text.
 		Seq  uint64
 		Text string
 	}
@@ -121,11 +126,12 @@ type (
 		// Answer is the MODEL step whose answer is the message.
 		Answer *StepRef
 		Result *ToolResult
-		// IncludedSeq is a Steered or NoticeAdded record; 0 = another field is set.
+		// IncludedSeq is a Steered or NoticeAdded record. It is 0 if another field is set.
 		IncludedSeq uint64
 	}
-	// ConversationRange is a range of Count messages of the conversation in a state's message rows [From, Next). First is the index of the
-	// first message, counted from 0.
+	// ConversationRange is a range of messages of a conversation. The messages are in the message rows
+	// from From (inclusive) to Next (exclusive) of a state. The range begins at the index First,
+	// counted from 0, and has Count messages.
 	ConversationRange struct {
 		State        string
 		From, Next   uint64
@@ -148,7 +154,8 @@ type (
 		Provider     []byte
 		ProviderName string
 	}
-	// ModelCall is one tool call in an answer. If the arguments that the model wrote are not a JSON object, Broken contains their text.
+	// ModelCall is one tool call in an answer of a model. If the arguments that the model generated are
+	// not a JSON object, Broken contains their text.
 	ModelCall struct{ ID, Name, Arguments, Broken string }
 	// CallRef identifies a tool call in the answer of a MODEL step. Index counts from 0.
 	CallRef struct {
@@ -157,29 +164,33 @@ type (
 	}
 )
 
-// ModelStep is the additional data of a MODEL step. Most of it belongs to the pending attempt, so that an answered step needs little
-// space.
+// ModelStep is the additional data of a MODEL step. Most of the fields are set only while an attempt is
+// pending, so that an answered step needs little space.
 type ModelStep struct {
-	// TurnAttempt and By identify the execution that requested the step last.
+	// TurnAttempt and By identify the execution that last requested the step.
 	TurnAttempt int
 	By          Assignment
 	// Failed is the number of attempts that failed in that execution.
 	Failed int
-	// NotBefore is the time at which the attempt may begin, in Unix nanoseconds; 0 = at once.
+	// NotBefore is the earliest time at which the attempt may begin, in Unix nanoseconds. 0 means
+	// immediately.
 	NotBefore  int64
 	ResponseID string
-	// Tokens and CostMicro are the bound of the call. Output is the part of the tokens that the model may write.
+	// Tokens and CostMicro are the bound of the call. Output is the part of the tokens that the model
+	// may generate.
 	Tokens, CostMicro, Output int64
 	// Bounded means that a budget of the run, or an account, limits the call, so that the executor must not request more from the model.
 	Bounded bool
-	// Price is the operator's price of the model when the call was requested. It applies to the usage of the call. nil = the pack has a
-	// price, or there is no price.
+	// Price is the operator's price of the model at the time when the call was requested. It applies to
+	// the usage of the call. It is nil if the pack has a price, or if there is no price.
 	Price *Price
 	// Calls is the number of tool calls in the answer.
 	Calls int
-	// Changed means that a different request was recorded for this step.
+	// Changed means that a later execution requested something different for this step, and that this
+	// was recorded.
 	Changed bool
-	// Rejected means that the executor rejected the answer, and its round is requested again as another step.
+	// Rejected means that the executor rejected the answer. The round is then requested again as
+	// another step.
 	Rejected bool
 }
 
@@ -189,7 +200,8 @@ type TextRef struct {
 	Seq  uint64
 }
 
-// MaxTextRefs bounds the texts that a run remembers. A text that is no longer remembered is stored again.
+// MaxTextRefs bounds the number of texts that a run remembers. If a text is no longer remembered, it is
+// stored again.
 const MaxTextRefs = 32
 
 // Kind returns the kind of the step.

@@ -1,7 +1,7 @@
 package machine
 
-// OutputPiece is a piece of the output of an open turn, which callers can see before the turn is completed. It is a part of the artifact
-// ID.
+// OutputPiece is a piece of the output of an open turn. Callers can read it before the turn is
+// completed. It is a part of the artifact with the id ID.
 type OutputPiece struct {
 	// ID identifies the artifact among the artifacts of the run. It is required.
 	ID string
@@ -9,8 +9,8 @@ type OutputPiece struct {
 	Name        string
 	Description string
 	Parts       []Part
-	// Append adds the parts to the artifact. If it is false, the parts replace the contents of the artifact. A repeated execution begins
-	// with a replacement.
+	// Append adds the parts to the artifact. If it is false, the parts replace the contents of the
+	// artifact. A repeated execution begins with a piece that replaces.
 	Append bool
 	// Last means that this execution adds no further piece to this artifact.
 	Last bool

@@ -10,12 +10,12 @@ type ToolPolicy struct {
 	Allow   []string
 	// Block are tools that must not be called, even if they are in Allow.
 	Block []string
-	// Named means that the operator's allowlist names the agent itself. Only then may the delegation be sent to an agent that does not
-	// enforce policies.
+	// Named means that the operator's allowlist contains the agent itself. Only in this case may the
+	// delegation be sent to an agent that does not enforce policies.
 	Named bool
 }
 
-// Admits reports whether the policy allows the tool by its allow list. A nil policy allows every tool.
+// Admits reports whether the allow list of the policy admits the tool. A nil policy admits every tool.
 func (p *ToolPolicy) Admits(tool string) bool {
 	return p == nil || !p.Limited || slices.Contains(p.Allow, tool)
 }

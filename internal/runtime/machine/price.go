@@ -20,8 +20,9 @@ type Price struct {
 // MaxPriceUSD bounds a price, in US dollars for a million tokens.
 const MaxPriceUSD = 1_000_000
 
-// Cost returns the cost of a usage in micro-dollars, rounded up, so that it is 0 only if the usage is free. It uses this price, not the
-// cost that the executor reports. The figures of the usage must be 0 or more. A sum that overflows becomes the largest number.
+// Cost returns the cost of a usage in micro-dollars, rounded up, so that it is 0 only if the usage is
+// free. It is computed from this price and does not use the cost that the executor reports. The figures
+// of the usage must not be negative. If the cost overflows, Cost returns the largest int64.
 func (p Price) Cost(u Usage) int64 {
 	cached, reasoning := min(u.CachedTokens, u.InputTokens), min(u.ReasoningTokens, u.OutputTokens)
 	var high, low uint64
@@ -45,8 +46,9 @@ func (p Price) Cost(u Usage) int64 {
 	return int64(min(cost, math.MaxInt64))
 }
 
-// PriceUSD returns the price for amounts in US dollars for a million tokens. If cached is nil, the price of input applies; if reasoning
-// is nil, the price of output applies.
+// PriceUSD returns the price for amounts in US dollars for a million tokens. If cached is nil, the
+// price of input applies to cached tokens. If reasoning is nil, the price of output applies to
+// reasoning tokens.
 func PriceUSD(input float64, cached *float64, output float64, reasoning *float64) Price {
 	p := Price{Input: MicroUSD(input), Output: MicroUSD(output)}
 	p.Cached, p.Reasoning = p.Input, p.Output
@@ -59,8 +61,10 @@ func PriceUSD(input float64, cached *float64, output float64, reasoning *float64
 	return p
 }
 
-// MicroUSD converts an amount of US dollars, 0 or more, to millionths, rounded up. It uses the shortest decimal form of the number: 2.007
-// becomes 2 007 000, although the nearest double is not exact. An amount that overflows becomes the largest number.
+// MicroUSD converts an amount of US dollars to millionths of a dollar, rounded up. The amount must not
+// be negative. MicroUSD uses the shortest decimal form of the number. For example, 2.007 becomes 2 007
+// 000, although the nearest double is not exactly 2.007. If the amount overflows, MicroUSD returns the
+// largest int64.
 func MicroUSD(usd float64) int64 {
 	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(usd, 'g', -1, 64))
 	if !ok {

@@ -8,14 +8,15 @@ type Proof struct {
 	// BadSeq is the first bad record, and Detail describes its fault. They are 0 and "" if all records are good.
 	BadSeq uint64
 	Detail string
-	// Erased means that the values of the run were erased. Then only the chain was verified, and no replay was made.
+	// Erased means that the values of the run were erased. In this case only the hash chain was
+	// verified, and the entries were not replayed.
 	Erased bool
 }
 
 // OK reports whether no fault was found.
 func (p *Proof) OK() bool { return p.BadSeq == 0 }
 
-// Export is a portable file of one run, after it was unpacked and before it is imported.
+// Export is the unpacked content of a portable file of one run, before the run is imported.
 type Export struct {
 	RunID string
 	// Digest, Entry, Agent and EntryOverride select the graph of the run.

@@ -7,12 +7,14 @@ const (
 	CauseUnset Cause = iota
 	CauseEntry
 	CauseEvent
-	// CauseMaxVisits means that at least one target was refused before the state was entered.
+	// CauseMaxVisits means that the graph's target was refused and another state was entered instead.
+	// More than one target can be refused.
 	CauseMaxVisits
 	CauseTimeout
 )
 
-// Record is one immutable entry of a run's history. Seq numbers the records of all kinds from 1, without gaps.
+// Record is one immutable entry of a run's history. Seq is its number. The numbers begin at 1 and have
+// no gaps, and all kinds of records share them.
 type Record struct {
 	Seq       uint64
 	At        int64
@@ -20,7 +22,8 @@ type Record struct {
 	Body      Body
 }
 
-// Body is the content of a Record. Its type is the kind of the record: one of the types below.
+// Body is the content of a Record. The type of the Body determines the kind of the record. It is one of
+// the types below.
 type Body interface{ record() RecordKind }
 
 // RecordKindOf returns the kind of a body.
@@ -61,32 +64,36 @@ type (
 	// Transition is one entry into a state. It opens the first turn of the visit.
 	Transition struct {
 		From, Event, To string
-		// Intended is the target that the graph has for the event. It differs from To after a redirect.
+		// Intended is the target that the graph has for the event. To differs from it if a redirect
+		// happened.
 		Intended  string
 		Redirects []Redirect
 		// Visit is the number of this visit of To. Total is the number of visits of all states.
 		Visit, Total int
 		Cause        Cause
-		// Artifacts are the writes of the event, or of the completion that contained the event.
+		// Artifacts are the writes of the event, or of the completion of the turn that contained the
+		// event.
 		Artifacts []ArtifactWrite
 		// Uncompensated are the effects that could not be undone before the transition.
 		Uncompensated []UncompensatedEffect
 	}
-	// InputReceived records SendInput. Queued means that the input waits for the next turn.
+	// InputReceived records a SendInput. Queued means that the input waits for the next turn.
 	InputReceived struct {
 		Parts     []Part
 		MessageID string
 		Queued    bool
 		Envelope  *Envelope
-		// Step is the delegation whose agent gets the parts; 0 = the next turn gets them.
+		// Step is the delegation whose agent receives the parts. If it is 0, the next turn receives
+		// them.
 		Step uint32
-		// Scopes are the scopes that the record's principal had when it answered. They are empty if Step is 0.
+		// Scopes are the scopes that the record's principal had when it answered the agent. They are
+		// empty if Step is 0.
 		Scopes []string
 	}
 	// TurnOpened opens a further turn of the same visit. The seq of this record is the number of the turn.
 	TurnOpened struct {
 		State string
-		// Inputs are the seqs of the InputReceived and Steered records that the turn answers.
+		// Inputs are the seqs of the InputReceived and Steered records that are the input of the turn.
 		Inputs []uint64
 	}
 	// TurnAssigned records a delivery of a turn. It is stored together with the next record of the turn.
@@ -95,7 +102,7 @@ type (
 		Attempt  int
 		Assigned Assignment
 	}
-	// TurnCompleted is the end of a turn that was executed.
+	// TurnCompleted records that a turn was executed successfully and has ended.
 	TurnCompleted struct {
 		TurnSeq  uint64
 		Attempt  int
@@ -103,25 +110,28 @@ type (
 		Messages []Message
 		Usage    Usage
 		Event    string
-		// Artifacts are set only if the visit continues. A write is stored once: if the same input makes a Transition or an Ended record, that
-		// record contains it.
+		// Artifacts are the writes of the completion. They are set only if the visit continues.
+		// Otherwise the Transition or Ended record of the same input contains them, so that each write
+		// is stored once.
 		Artifacts []ArtifactWrite
 		Await     Awaiting
 		Reply     bool
-		// ConversationThrough is the MODEL step up to which the messages of the turn join the conversation.
+		// ConversationThrough is a MODEL step. The messages of the turn up to this step are added to
+		// the conversation.
 		ConversationThrough StepRef
 	}
-	// TurnFailed records a failed attempt. Next is the attempt that follows; 0 = none.
+	// TurnFailed records a failed attempt. Next is the number of the attempt that follows. It is 0 if
+	// none follows.
 	TurnFailed struct {
 		TurnSeq   uint64
 		Attempt   int
 		Error     Fault
 		Retryable bool
 		Next      int
-		// NotBefore is the time at which Next may start, in Unix nanoseconds.
+		// NotBefore is the earliest time at which the attempt Next may start, in Unix nanoseconds.
 		NotBefore int64
 		Usage     Usage
-		// Rejected is the MODEL step whose answer was rejected; 0 = none.
+		// Rejected is the MODEL step whose answer was rejected. It is 0 if no answer was rejected.
 		Rejected uint32
 		// Violation is the validator of the pack for which the attempt failed; nil = it failed for another reason.
 		Violation *Violation
@@ -139,7 +149,8 @@ type (
 		// Pending are the steps that the turn waits for.
 		Pending []uint32
 	}
-	// TurnReady records that a turn is offered again, because all its steps are answered or its backoff is over.
+	// TurnReady records that a turn is offered again, because all the steps that it waited for are
+	// answered or its backoff has ended.
 	TurnReady struct {
 		TurnSeq uint64
 		Attempt int
@@ -156,27 +167,32 @@ type (
 		// Deadline is the deadline of the step, in Unix nanoseconds.
 		Deadline   int64
 		Delegation bool
-		// Kind is the kind of the step. Model is nil if an attempt repeats the request of the previous attempt.
+		// Kind is the kind of the step. Model is the model request. It is nil if an attempt repeats the
+		// request of the previous attempt.
 		Kind  StepKind
 		Model *ModelRequest
 		Bound Usage
 		// Changed means that an earlier attempt of this MODEL step made a different request.
 		Changed bool
 		Call    *CallRef
-		// Hold means that the step waits for a decision until Deadline. It is nil if the step does not wait.
+		// Hold means that the step waits for a decision until Deadline. Hold is nil if the step does
+		// not wait.
 		Hold *ApprovalHold
-		// About is set if the sidecar itself requested the step. It identifies the step that this step is about; nil = a turn requested it.
+		// About identifies the other step that this step refers to, if the sidecar itself requested
+		// this step. It is nil if a turn requested the step.
 		About *About
-		// Policy restricts the tools that the agent's run may call. It is sent with a delegation; nil = no restriction.
+		// Policy restricts the tools that the agent's run may call. It is sent with a delegation. If it
+		// is nil, there is no restriction.
 		Policy *ToolPolicy
-		// ByCaller means that the requesting caller makes the call itself; see [StepRequest].
+		// ByCaller means that the requesting caller makes the call itself, see [StepRequest].
 		ByCaller bool
-		// Local means that the delegation is sent to an agent of this store, even if the operator's configuration changes later. The agent's
-		// run is then counted separately in the accounts of this run.
+		// Local means that the delegation is sent to an agent of this store, even if the operator's
+		// configuration changes later. In this case the agent's run is counted separately in the
+		// accounts of this run.
 		Local bool
 	}
-	// StepResolved is an accepted answer to a step. If Next is greater than 0, the attempt failed, and the same step is issued again as
-	// attempt Next with the deadline Deadline.
+	// StepResolved records an accepted answer to a step. If Next is greater than 0, the attempt failed,
+	// and the same step is issued again as attempt Next with the deadline Deadline.
 	StepResolved struct {
 		Step    uint32
 		Tool    string
@@ -190,12 +206,14 @@ type (
 		Deadline  int64
 		Worker    string
 		Artifacts []ArtifactWrite
-		// Usage is the usage of the attempt, which this record adds to the run (delegations, models).
+		// Usage is the usage of the attempt of a delegation or a model call. This record adds it to the
+		// usage of the run.
 		Usage Usage
 		Kind  StepKind
 		// Answer is the answer of a MODEL step with the status OK.
 		Answer *ModelAnswer
-		// NotBefore is the time at which Next may begin, in Unix nanoseconds; 0 = at once.
+		// NotBefore is the earliest time at which the attempt Next may begin, in Unix nanoseconds. 0
+		// means immediately.
 		NotBefore int64
 	}
 	// StepRejected records a refused request. The request got no step number.
@@ -212,8 +230,8 @@ type (
 		Tool string
 		Why  string
 		Kind StepKind
-		// Usage is the amount that is counted as consumed, because no report will arrive. It is zero for model calls, and for calls that were
-		// never sent.
+		// Usage is the amount that is counted as consumed, because no later report can be expected. It
+		// is zero for model calls, and for calls that were never sent.
 		Usage Usage
 	}
 	// OutputWritten is a piece of the output of an open turn.
@@ -230,15 +248,15 @@ type (
 		Remote   Remote
 		Question []Part
 	}
-	// NoChange records an input that has an id and made no other change. It keeps the id, so that a late repeat gets the same answer and has
-	// no effect.
+	// NoChange records an input that has an id but made no change. The record keeps the id, so that a
+	// late repeat receives the same answer and has no effect.
 	NoChange struct {
 		Command CommandKind
 		ID      string
 	}
 	// ArtifactsSet records writes of artifacts without a transition.
 	ArtifactsSet struct{ Artifacts []ArtifactWrite }
-	// Paused records that the run was paused: no further work is sent.
+	// Paused records that the run was paused. After that, no further work is sent.
 	Paused struct{ Note string }
 	// Resumed records that the pause ended.
 	Resumed struct{ Note string }
@@ -260,10 +278,10 @@ type (
 	Ended struct {
 		Status Status
 		Reason string
-		// Event is the event that was not followed because of the bound in Reason. Intended is its target state. "" = the run ended for another
-		// reason.
+		// Event is the event that was not followed because of the bound in Reason. Intended is the
+		// target state of this event. Both are "" if the run ended for another reason.
 		Event, Intended string
-		// Redirects are the states that were refused, if no state could be entered.
+		// Redirects are the states that were refused. They are set if no state could be entered.
 		Redirects []Redirect
 		// Artifacts are the writes of the input that ended the run without a Transition.
 		Artifacts []ArtifactWrite
@@ -294,5 +312,6 @@ func (*OutputWritten) record() RecordKind { return RecOutputWritten }
 func (*StepDelegated) record() RecordKind { return RecStepDelegated }
 func (*NoChange) record() RecordKind      { return RecNoChange }
 
-// Redirect is a target that was refused, and the guard that refused it ("max_visits:implement", "max_iterations:review.ChangesNeeded").
+// Redirect is a target that was refused, and the guard that refused it, for example
+// "max_visits:implement" or "max_iterations:review.ChangesNeeded".
 type Redirect struct{ State, Guard string }

@@ -1,16 +1,17 @@
 package machine
 
-// Execution says what executes the turns of a run.
+// Execution selects who executes the turns of a run: the application, the connected workers or the
+// sidecar.
 type Execution uint8
 
 const (
-	// ExecutionUnset is not valid: execution is required at start.
+	// ExecutionUnset is not a valid execution. A start must set one of the other values.
 	ExecutionUnset Execution = iota
-	// Caller means that the application executes the turns. They are never leased and never expire.
+	// Caller means that the application executes the turns. The turns have no leases and never expire.
 	Caller
-	// Workers means that turns are leased to connected workers.
+	// Workers means that connected workers execute the turns under leases.
 	Workers
-	// Sidecar means that turns are leased to the sidecar's own executor.
+	// Sidecar means that the sidecar's own executor executes the turns under leases.
 	Sidecar
 )
 
@@ -20,7 +21,8 @@ func (e Execution) Leased() bool { return e == Workers || e == Sidecar }
 // Known reports whether the value is a valid execution.
 func (e Execution) Known() bool { return e == Caller || e.Leased() }
 
-// Status is the status of a run. A terminal status never changes; only usage of model calls is still counted after it.
+// Status is the status of a run. A terminal status never changes. After it, only late usage of model
+// calls is still counted.
 type Status uint8
 
 const (
@@ -39,23 +41,24 @@ const (
 // Terminal reports whether a run in this status has ended.
 func (s Status) Terminal() bool { return s >= Completed }
 
-// Limits are the operator's bounds. They are copied into the run at its start, so that a changed configuration does not change an active
-// run.
+// Limits are the operator's bounds. They are copied into the run at its start, so that a change of the
+// configuration does not affect an active run.
 type Limits struct {
 	// MaxTransitions is the safety bound of RFC 0003 (MAX_STEPS). Default 10 000.
 	MaxTransitions int
 	// MaxArtifactBytes bounds one written value. Default 64 KiB.
 	MaxArtifactBytes int64
-	// MaxRunArtifactBytes bounds the size of all artifacts of a run together. Default 1 MiB.
+	// MaxRunArtifactBytes bounds the sum of all artifacts of a run, in bytes. Default 1 MiB.
 	MaxRunArtifactBytes int64
 	// MaxMessageBytes bounds a run's conversation. Default 4 MiB.
 	MaxMessageBytes int64
-	// MaxQueuedInputs bounds inputs that wait for the next turn. Default 16.
+	// MaxQueuedInputs bounds the inputs that wait for the next turn. Default 16.
 	MaxQueuedInputs int
 }
 
-// State is the complete state of a run between two inputs. It is small: it does not contain the values of artifacts, messages and
-// answers, which are read from the journal by seq. A State is never changed in place: Step returns a new one.
+// State is the complete state of a run between two inputs. It is small, because it does not contain the
+// values of artifacts, messages and answers. These are read from the journal by seq. A State is never
+// changed in place: Step returns a new State.
 type State struct {
 	Namespace uint32
 	RunID     string
@@ -70,9 +73,9 @@ type State struct {
 	Execution     Execution
 	Labels        []Label
 	Limits        Limits
-	// Parent is set for child runs of a delegation.
+	// Parent is set if a step of another run started this run.
 	Parent *Parent
-	// Task is set for runs that began with a message to an agent.
+	// Task is set if the run began with a message to an agent.
 	Task *Task
 	// Depth is 0 for a run that a caller started. For a child run it is the parent's depth plus 1, at most 8.
 	Depth int
@@ -87,12 +90,13 @@ type State struct {
 	Status Status
 	Reason string
 	Paused bool
-	// Awaiting is what a WAITING run waits for from outside. StatusAt is the time of the last change of Status or Awaiting, in Unix
-	// nanoseconds.
+	// Awaiting is what a WAITING run waits for from outside. StatusAt is the time of the last change of
+	// Status or Awaiting, in Unix nanoseconds.
 	Awaiting Awaiting
 	StatusAt int64
-	// TurnAwaiting is what the last turn asked to wait for, while the run first waits for a held call or an agent's question. It is zero if
-	// Awaiting has this value, or if the turn asked for nothing.
+	// TurnAwaiting is what the last turn requested to wait for. It is set while the run first waits for
+	// a held call or an agent's question. It is zero if Awaiting has the same value, or if the turn
+	// requested nothing.
 	TurnAwaiting Awaiting
 
 	// Current is the name of the current state. VisitSeq is the seq of the last Transition.
@@ -101,33 +105,38 @@ type State struct {
 	Visits      []Count
 	Edges       []EdgeCount
 	TotalVisits int
-	// Repeats are the ends of visits since the last input from outside, the oldest first. There are at most [MaxRepeats]; without
-	// [Graph.NoProgress] there are none.
+	// Repeats describe how visits have ended since the last input from outside. The oldest comes first.
+	// There are at most [MaxRepeats]. Without [Graph.NoProgress] the list is empty.
 	Repeats []Repeat
-	// Transitions is the number of Transition records, including the entry.
+	// Transitions is the number of Transition records, including the entry of the run.
 	Transitions int
 	ToolCalls   int
 	Reframes    int
-	// Called counts the calls of tools that have their own bound, in the order of their first calls. Count.State contains the name of the
-	// tool.
+	// Called counts the calls of tools that have their own bound of calls, in the order of the first
+	// calls. Count.State contains the name of the tool.
 	Called    []Count
 	Tokens    int64
 	CostMicro int64
-	// EstimatedTokens is the part of Tokens whose usage was not reported completely.
+	// EstimatedTokens is the part of Tokens that was estimated because the usage was not reported
+	// completely.
 	EstimatedTokens int64
 
-	// Deadline is the deadline of the wall time, in Unix nanoseconds; 0 = there is none, or the clock is stopped.
+	// Deadline is the deadline of the wall time, in Unix nanoseconds. It is 0 if there is none or if
+	// the clock is stopped.
 	Deadline int64
-	// WallLeft is the remaining wall time in nanoseconds while the clock is stopped (wall_time_excludes_waiting).
+	// WallLeft is the remaining wall time in nanoseconds. It is set while the clock is stopped
+	// (wall_time_excludes_waiting).
 	WallLeft int64
-	// StateTimeoutAt is the time at which the timeout of the state fires; 0 = none.
+	// StateTimeoutAt is the time at which the timeout of the state fires. It is 0 if there is no
+	// timeout.
 	StateTimeoutAt int64
-	// MaxSteps is the effective bound: the pack's, lowered by the start; 0 = none.
+	// MaxSteps is the effective bound of steps: the bound of the pack, which the start can lower. 0
+	// means that there is no bound.
 	MaxSteps int
 
 	// Turn is the open turn, nil if there is none.
 	Turn *Turn
-	// Queue contains the seqs of the InputReceived records for the next turn.
+	// Queue contains the seqs of the InputReceived records that wait for the next turn.
 	Queue []uint64
 	// RequiredMessages are the messages that the next request to a model must contain, in the order of their
 	// records: steering messages of people, and notices.
@@ -144,61 +153,66 @@ type State struct {
 	Effects []CompensableEffect
 	// Undo is set while effects are being undone.
 	Undo *Undo
-	// Texts are texts of model requests that a record contains, the oldest first.
+	// Texts are texts of model requests that records contain. The oldest text comes first.
 	Texts []TextRef
 
 	Artifacts     []ArtifactHead
 	ArtifactBytes int64
-	// Conversations are the message rows that the next turn of each state sees.
+	// Conversations are, for each state, the message rows that the next turn of the state sees.
 	Conversations []Conversation
 	MessageBytes  int64
 
 	// Forked is set if the run began as a copy of another run.
 	Forked *Forked
-	// Unlisted are artifact versions that the store has not yet written to their own rows, in order. The store writes many versions into one
-	// row. Step neither reads nor changes them. They are not part of the stored state, because the store finds them in the entries.
+	// Unlisted are artifact versions that the store has not yet written to rows of their own, in order.
+	// The store writes many versions into one row. Step neither reads nor changes them. They are not
+	// part of the stored state, because the store finds them in the entries.
 	Unlisted []ArtifactVersion
 
 	// Account is the run's own budget. It is nil if the pack's budget applies unchanged.
 	Account *Account
-	// Policy restricts the tools of this run for its whole life. The delegating run sets it; nil = no restriction.
+	// Policy restricts the tools of this run permanently. The delegating run sets it. If it is nil,
+	// there is no restriction.
 	Policy *ToolPolicy
 
-	// Payer names the accounts that are charged for the run. If it is nil, the accounts of the run's own labels are charged. If it is nil
-	// and a step of this store started the run, no account is charged, because the step is counted instead.
+	// Payer names the accounts that are charged for the run. If it is nil, the accounts of the run's
+	// own labels are charged. An exception is a run that a step of this store started: if it has no
+	// payer, no account is charged, because the step is counted instead.
 	Payer *Payer
-	// Apart is the part of Tokens and CostMicro that runs of agents of this store consumed. The operator's accounts count these runs
-	// separately.
+	// Apart is the part of Tokens and CostMicro that the runs of agents of this store consumed. The
+	// operator's accounts count these runs separately.
 	Apart Amount
 	// Charges are the amounts of the run in the operator's accounts, in the order in which the accounts were first charged.
 	Charges []Charge
 
-	// Erasable means that the values of the run are stored under their own encryption key and can be erased. It is set at the start and
-	// never changes.
+	// Erasable means that the values of the run are encrypted with a key of their own and can be
+	// erased. It is set at the start and never changes.
 	Erasable bool
-	// Key is the place of the run's encryption key; 0 = none. The store sets it when the run begins and when it reads the state. Step does
-	// not change it, and it is not stored with the state.
+	// Key is the position of the run's encryption key. 0 means that the run has none. The store sets it
+	// when the run begins and when it reads the state. Step does not change it, and it is not stored
+	// with the state.
 	Key uint64
 	// Erased is set if the values of the run were erased. The store sets it in the states that it reads.
 	Erased *Erased
 
-	// Imported means that the run came from another store for inspection. It accepts no input. The engine sets it; no input changes it.
+	// Imported means that the run came from another store for inspection. It accepts no input. The
+	// engine sets this field. No input changes it.
 	Imported bool
 }
 
-// Label is a key and value that the caller gave. Labels are sorted by key.
+// Label is a key and a value that the caller chose. Labels are sorted by key.
 type Label struct{ Key, Value string }
 
-// Parent identifies the step of another run that started this one.
+// Parent identifies the step of another run that started this run.
 type Parent struct {
 	RunID   string
 	Step    uint32
 	Attempt int
-	// Origin is the base URL of the sidecar that has the parent run; "" = this sidecar.
+	// Origin is the base URL of the sidecar that has the parent run. "" means this sidecar.
 	Origin string
 }
 
-// OriginUnknown is the Origin if the sidecar of the parent run did not give its URL.
+// OriginUnknown is the Origin if the sidecar of the parent run did not send its URL.
 const OriginUnknown = "unknown"
 
 // Count is the number of visits of a state.
@@ -207,11 +221,12 @@ type Count struct {
 	N     int
 }
 
-// MaxRepeats bounds the ends of visits that are remembered. A loop with more different ends is not recognized as a loop without progress.
+// MaxRepeats bounds the number of visit ends that are remembered. A loop with more different ends is
+// not recognized as a loop without progress.
 const MaxRepeats = 64
 
-// Repeat is one way in which a visit ended. It counts how often visits of State have ended in this way since a visit last ended in a new
-// way.
+// Repeat is one way in which visits ended. It counts how often visits of State have ended in this way
+// since a visit last ended in a new way.
 type Repeat struct {
 	State string
 	Hash  [32]byte
@@ -228,23 +243,25 @@ type EdgeCount struct {
 type Turn struct {
 	// Seq is the record that opened the turn: a Transition or a TurnOpened.
 	Seq uint64
-	// Attempt is the number of the attempt, from 1. Each failed execution raises it.
+	// Attempt is the number of the attempt, from 1. Each failed execution increments it.
 	Attempt int
-	// NotBefore is the end of the backoff, in Unix nanoseconds; 0 = the turn is ready.
+	// NotBefore is the end of the backoff, in Unix nanoseconds. 0 means that the turn is ready.
 	NotBefore int64
 	// Suspended means that SuspendTurn released the turn until its pending steps are answered.
 	Suspended bool
-	// Assigned is the delivery in the last TurnAssigned record; zero = there is none yet.
+	// Assigned is the delivery in the last TurnAssigned record. It is zero if there is no such record
+	// yet.
 	Assigned Assignment
-	// Requests counts the recorded step requests of this execution (attempt and delivery). The default keys continue from there.
+	// Requests is the number of recorded step requests of this execution (attempt and delivery). The
+	// next default key is Requests plus 1.
 	Requests int
-	// Calls is the number of new steps that this turn issued (max_tool_calls_per_turn).
+	// Calls is the number of new steps that this turn issued. It is limited by max_tool_calls_per_turn.
 	Calls int
-	// LastFailure is the hash of the FailTurn that opened this attempt. A repeat of that FailTurn is recognized by it and answered as a
-	// duplicate.
+	// LastFailure is the hash of the FailTurn that opened this attempt. With it, a repeat of that
+	// FailTurn is recognized and answered as a duplicate.
 	LastFailure [32]byte
-	// Keys is the number with which default step keys begin, if a fork copied the turn and the turn was not the first of its visit. 0 = the
-	// rule of [RequestSteps] applies.
+	// Keys is the number with which default step keys begin. It is set if a fork copied the turn and
+	// the turn was not the first one of its visit. 0 means that the rule of [RequestSteps] applies.
 	Keys uint64
 }
 
@@ -258,7 +275,7 @@ const (
 	StepStatusCancelled
 )
 
-// ToolStep is one call in the current visit: of a tool (RFC-103), an agent or a model.
+// ToolStep is one call in the current visit. It is a call of a tool (RFC-103), an agent or a model.
 type ToolStep struct {
 	Step uint32
 	Key  string
@@ -273,29 +290,33 @@ type ToolStep struct {
 	RequestSeq uint64
 	AnswerSeq  uint64
 	AnswerHash [32]byte
-	// Deadline is the deadline in Unix nanoseconds. It is 0 after the answer.
+	// Deadline is the deadline of the step in Unix nanoseconds. It is 0 after the answer.
 	Deadline   int64
 	Delegation bool
-	// Remote is the known state of the agent's task, for a delegation; nil = nothing is known yet.
+	// Remote is the known state of the agent's task, if the step is a delegation. It is nil if nothing
+	// is known yet.
 	Remote *Remote
-	// Model is set for a MODEL step; nil = the step calls a tool.
+	// Model is set for a MODEL step. It is nil for a step that calls a tool.
 	Model *ModelStep
-	// Call is the call in a model's answer that this step makes; nil = no model requested the step.
+	// Call is the call in a model's answer that this step makes. It is nil if no model requested the
+	// step.
 	Call *CallRef
-	// ByCaller means that the requesting caller makes the call itself; see [StepRequest].
+	// ByCaller means that the requesting caller makes the call itself, see [StepRequest].
 	ByCaller bool
-	// Bound is the maximum consumption of the attempt of a tool or agent. For a model call the bound is in Model. It is zero after the
-	// answer, or if no maximum is given.
+	// Bound is the maximum consumption of the attempt of a tool or agent. For a model call, Model
+	// contains the bound. Bound is zero after the answer, or if no maximum is known.
 	Bound Amount
-	// Effect is the business key of the call, see [StepRequest]; zero = none.
+	// Effect is the business key of the call, see [StepRequest]. It is zero if the call has none.
 	Effect [32]byte
-	// Doubt means that the outcome of an attempt is unknown. It is set only for steps with an effect.
+	// Doubt means that the outcome of an attempt is unknown. It is set only for steps with a business
+	// key.
 	Doubt bool
 	// Approval is nil for calls that need no approval.
 	Approval *StepApproval
-	// Inquiry is the step that asks whether the current attempt happened; 0 = there is no such step.
+	// Inquiry is the step that asks whether the current attempt happened. It is 0 if there is no such
+	// step.
 	Inquiry uint32
-	// About is set if the sidecar itself requested the step; nil = a turn requested it.
+	// About is set if the sidecar itself requested the step. It is nil if a turn requested it.
 	About *About
 	// Local means that the run of the step's agent is counted separately in the operator's accounts, see [StepRequested].
 	Local bool
@@ -308,13 +329,15 @@ type ArtifactHead struct {
 	Mode Mode
 	// Seq is the record of the last write.
 	Seq uint64
-	// Writes is the number of writes. Bytes is the size of the current value (for Append, of all parts).
+	// Writes is the number of writes. Bytes is the size of the current value. For Append it is the size
+	// of all parts.
 	Writes int
 	Bytes  int64
 	Hash   [32]byte
 }
 
-// Conversation is the range [From, Next) of message rows that the next turn of a state sees.
+// Conversation is a range of message rows of a state, from From (inclusive) to Next (exclusive). The
+// next turn of the state sees these messages.
 type Conversation struct {
 	State string
 	From  uint64

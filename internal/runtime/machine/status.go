@@ -1,6 +1,6 @@
 package machine
 
-// statusNames are the names of the statuses in indexes, in JSON and for display.
+// statusNames are the names of the statuses that are used in indexes, in JSON and for display.
 var statusNames = [...]string{
 	StatusUnset:     "UNSET",
 	Running:         "RUNNING",

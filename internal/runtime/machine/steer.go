@@ -1,6 +1,6 @@
 package machine
 
-// Commands and records by which a person steers an active run.
+// These are the numbers of the commands and records by which a person steers an active run.
 const (
 	CmdSteer CommandKind = iota + 51
 	CmdStop
@@ -13,7 +13,7 @@ const (
 	RecNoticeAdded
 )
 
-// CancelledByUser is the error code of a call that a person ended before its answer.
+// CancelledByUser is the error code of a call that a person ended before there was an answer.
 const CancelledByUser = "CANCELLED_BY_USER"
 
 // CancelledFault is the error of a call that a person ended.
@@ -50,9 +50,10 @@ type (
 		Text string
 		When SteerWhen
 	}
-	// Stopped records that a person ended a turn. The messages of the turn up to ConversationThrough are added to the conversation, with an
-	// answer for each call in the last answer of the model. Calls[i] is the step of the i-th call. It has no Answer if the call was not
-	// answered.
+	// Stopped records that a person ended a turn. The messages of the turn up to the step
+	// ConversationThrough are added to the conversation, with an answer for each call in the last
+	// answer of the model. Calls[i] is the step of the i-th call. Calls[i] has no Answer if the call
+	// was not answered.
 	Stopped struct {
 		// TurnSeq is the turn that was ended. It is 0 if there was no turn and only steps were pending.
 		TurnSeq             uint64
@@ -63,7 +64,7 @@ type (
 	}
 	// NoticeAdded is a notice that the sidecar adds to the next request to a model.
 	NoticeAdded struct {
-		// Code is a stable UPPER_SNAKE word. Text is the text for the model.
+		// Code is a stable word in UPPER_SNAKE case. Text is the text for the model.
 		Code, Text string
 	}
 )
@@ -75,13 +76,16 @@ func (*Steered) record() RecordKind     { return RecSteered }
 func (*Stopped) record() RecordKind     { return RecStopped }
 func (*NoticeAdded) record() RecordKind { return RecNoticeAdded }
 
-// RequiredMessage is a text that requests to models must contain until a request with it is answered.
+// RequiredMessage is a text that requests to models must contain until a request that contains it is
+// answered.
 type RequiredMessage struct {
 	// Seq is the Steered or NoticeAdded record of the text.
 	Seq uint64
-	// Row is the position of the message in the conversation of the visit, from 1, after a later turn was opened; 0 = none.
+	// Row is the position of the message in the conversation of the visit, from 1. It is set when a
+	// later turn was opened. Before that it is 0.
 	Row uint64
-	// Notice means that the text is a notice, which is never added to the conversation by itself. Later means that it is for the next turn.
-	// Once means that it is only for the turn that was open when it was added.
+	// Notice means that the text is a notice, which is not added to the conversation as a message of
+	// its own. Later means that the text is for the next turn. Once means that it is only for the turn
+	// that was open when it was added.
 	Notice, Later, Once bool
 }

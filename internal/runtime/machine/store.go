@@ -2,12 +2,13 @@ package machine
 
 import "errors"
 
-// The types below are shared by the engine and the store of its runs. They are in this package because both sides may import it, and
-// neither may import the other.
+// The types in this file are shared by the engine and the store of its runs. They are in this package
+// because both may import it, and neither may import the other.
 
-// Errors of the store. They may be wrapped with more information.
+// These are the errors of the store. They may be wrapped with more information.
 var (
-	// ErrSeqConflict means that the last seq of the run is not Batch.Prev. The batch was not stored.
+	// ErrSeqConflict means that the last seq of the run is not equal to Batch.Prev. The batch was not
+	// stored.
 	ErrSeqConflict = errors.New("run's last seq differs")
 	// ErrEffectTaken means that another step has a business key of the batch. The batch was not stored.
 	ErrEffectTaken = errors.New("business key is taken")
@@ -27,9 +28,10 @@ var (
 
 // Committed is the position of a committed batch.
 type Committed struct {
-	// Cursor is the position of the entry in the order of its namespace. Positions count from 1, without gaps.
+	// Cursor is the position of the entry in the order of all entries of its namespace. Positions count
+	// from 1, without gaps.
 	Cursor uint64
-	// PrevHash and Hash are the hashes of the run's chain before and after the entry.
+	// PrevHash and Hash are the values of the run's hash chain before and after the entry.
 	PrevHash [32]byte
 	Hash     [32]byte
 }
@@ -40,8 +42,8 @@ type RunKey struct {
 	ID        string
 }
 
-// Page bounds a read to at most Records entries and about Bytes bytes. If there is an entry, at least one is read. The defaults, which
-// zero selects, are 256 entries and 1 MiB.
+// Page bounds a read to at most Records entries and about Bytes bytes. If there is an entry, at least
+// one is read. A zero field selects the default: 256 entries, 1 MiB.
 type Page struct {
 	Records int
 	Bytes   int
@@ -49,19 +51,21 @@ type Page struct {
 
 // RunFilter selects runs for a list. The zero value selects all runs.
 type RunFilter struct {
-	// Pack selects a pack by its id, id@version or digest.
+	// Pack selects the runs of a pack. It is the pack's id, id@version or digest.
 	Pack string
-	// Status selects runs in any of these statuses; empty = all.
+	// Status selects runs in any of these statuses. If it is empty, runs in all statuses are selected.
 	Status []Status
-	// State selects runs whose current state is this one.
+	// State selects runs whose current state has this name.
 	State string
 	// Labels selects runs that have all of these labels.
 	Labels []Label
-	// Parent selects the runs that this run delegated to.
+	// Parent selects the runs that were started by a delegation of the run with this id.
 	Parent string
-	// Reason selects runs by the reason of their end, or by the part of it before a colon.
+	// Reason selects runs by the reason of their end. It is the whole reason, or the part before a
+	// colon.
 	Reason string
-	// CreatedFrom and CreatedBefore bound the start time of the runs, in Unix nanoseconds; 0 = no bound.
+	// CreatedFrom (inclusive) and CreatedBefore (exclusive) bound the start time of the runs, in Unix
+	// nanoseconds. 0 means that there is no bound.
 	CreatedFrom, CreatedBefore int64
 	// IDPrefix selects runs whose id begins with this prefix.
 	IDPrefix string
@@ -76,7 +80,7 @@ type PackRow struct {
 	ID        string
 	Version   string
 	Canonical []byte
-	// Source is the document as it was registered. It is needed for source positions.
+	// Source is the document in the form in which it was registered. It is needed for source positions.
 	Source []byte
 	// RegisteredAt is in Unix nanoseconds.
 	RegisteredAt int64
@@ -87,7 +91,7 @@ type PackRow struct {
 // PackPut is a request to register a pack under id@version.
 type PackPut struct {
 	Row PackRow
-	// Move allows that an id@version that is already used refers to other bytes from now on.
+	// Move allows that an id@version that already exists is changed to refer to other bytes.
 	Move bool
 	// MakeDefault makes the id without a version refer to this version.
 	MakeDefault bool

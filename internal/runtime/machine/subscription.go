@@ -21,12 +21,13 @@ const (
 type SubscriptionKey struct {
 	Namespace uint32
 	Kind      SubscriptionKind
-	// Run is the run of the A2A task, for a push; "" for the other kinds.
+	// Run is the run of the A2A task, for a push. It is "" for the other kinds.
 	Run string
 	ID  string
 }
 
-// Subscription delivers records in order and stores its position. The records after the position are still to be delivered.
+// Subscription delivers records in order and stores its position. The records after the position are
+// not delivered yet.
 type Subscription struct {
 	SubscriptionKey
 	// Owner is the principal that created the subscription. Records are read with the rights of this principal.
@@ -35,8 +36,9 @@ type Subscription struct {
 	CreatedAt int64
 
 	URL string
-	// Token, Scheme and Credentials are sent to the receiver: Token unchanged, the others in the header Authorization. Secret signs the
-	// messages. The API never returns these values.
+	// Token, Scheme and Credentials are sent to the receiver. Token is sent unchanged. Scheme and
+	// Credentials are sent in the header Authorization. Secret signs the messages. The API never
+	// returns these values.
 	Token       string
 	Scheme      string
 	Credentials string
@@ -44,23 +46,26 @@ type Subscription struct {
 	// Filter and Kinds select the records of a webhook. If Kinds is empty, transitions and ends are selected.
 	Filter RunFilter
 	Kinds  []RecordKind
-	// LinkFor is the name of the person that decides with the links of held calls; "" = there are no links. Format is the form of the messages.
+	// LinkFor is the name of the person that decides with the links of held calls. If it is "", there
+	// are no links. Format is the form of the messages.
 	LinkFor string
 	Format  MessageFormat
 
-	// After is the last delivered position. For a push it is the seq of a record, otherwise a position in the journal of all runs. Index is
-	// the number of delivered records of the entry at that position.
+	// After is the last delivered position. For a push it is the seq of a record. Otherwise it is a
+	// position in the journal of all runs. Index is the number of records of the entry at that position
+	// that are delivered.
 	After uint64
 	Index uint16
-	// Attempts is the number of failed attempts of the next delivery. NextAt is the time of the next attempt, in Unix nanoseconds. LastError
-	// is the last error.
+	// Attempts is the number of failed attempts of the next delivery. NextAt is the time of the next
+	// attempt, in Unix nanoseconds. LastError is the error of the last attempt.
 	Attempts  int
 	NextAt    int64
 	LastError string
 	// Done means that no more deliveries follow. For a consumer it means that its position was dropped.
 	Done bool
-	// SeenAt is the time when a consumer last read, in Unix nanoseconds; 0 = it has not read yet. It is inaccurate by a fraction of the time
-	// after which an idle consumer is deleted.
+	// SeenAt is the time when a consumer last read, in Unix nanoseconds. It is 0 if the consumer has
+	// not read yet. It may be too early by a fraction of the time after which an idle consumer is
+	// deleted.
 	SeenAt int64
 	// Dead is the number of dead letters that the subscription has ever had.
 	Dead uint64
@@ -86,7 +91,8 @@ type Delivery struct {
 	// After and Index are the position of the subscription after the delivery.
 	After uint64
 	Index uint16
-	// ID identifies the message. It is the same each time the message is delivered; "" = there is no message up to this position.
+	// ID identifies the message. It is the same each time the message is delivered. It is "" if there
+	// is no message up to this position.
 	ID string
 	// Type is the media type of Body.
 	Type string
@@ -95,7 +101,7 @@ type Delivery struct {
 	Erasable bool
 }
 
-// DeadLetter is a delivery that failed finally, after its last attempt.
+// DeadLetter is a delivery that failed permanently, after its last attempt.
 type DeadLetter struct {
 	// N is the number of the dead letter in its subscription, from 1.
 	N uint64

@@ -6,7 +6,7 @@ type Task struct {
 	ContextID string
 	// Owner is the principal that sent the message.
 	Owner string
-	// Tenant is the route by which the message arrived; "" = the root.
+	// Tenant is the route by which the message arrived. "" means the root.
 	Tenant string
 }
 
@@ -15,7 +15,7 @@ type Envelope struct {
 	// MessageID is the id that the sender gave to the message.
 	MessageID string
 	ContextID string
-	// References are the ids of tasks that the message is about.
+	// References are the ids of tasks that the message refers to.
 	References []string
 	// Extensions are the extension URIs named in the message.
 	Extensions []string
@@ -23,13 +23,14 @@ type Envelope struct {
 	Metadata []byte
 }
 
-// Awaiting is what a WAITING run waits for from outside.
+// Awaiting is the kind of input from outside that a WAITING run waits for.
 type Awaiting uint8
 
 const (
 	AwaitNothing Awaiting = iota
 	// AwaitInput means that the run waits for message parts, or for an event in an external state.
 	AwaitInput
-	// AwaitAuth means that the run waits for an authorisation, which is given outside Pawl, and then for an input.
+	// AwaitAuth means that the run waits for an authorisation, which happens outside Pawl, and then for
+	// an input.
 	AwaitAuth
 )

@@ -1,7 +1,7 @@
 package machine
 
-// These types are shared by the code that sends work and the code that matches work with workers. store.go explains why they are in this
-// package.
+// The types in this file are shared by the code that sends work and the code that matches work with
+// workers. store.go explains why they are in this package.
 
 // WorkKind is a turn or a step.
 type WorkKind uint8
@@ -16,11 +16,11 @@ const (
 // WorkClass is the kind of work that a worker must be able to execute. All work of one class is equal for a worker.
 type WorkClass struct {
 	Kind WorkKind
-	// Digest, PackID and PackVersion are the pack of the run.
+	// Digest, PackID and PackVersion identify the pack of the run.
 	Digest      string
 	PackID      string
 	PackVersion string
-	// Prompt and Agent are set for a turn. Agent is "" if the run is not the run of an agent.
+	// Prompt and Agent are set for a turn. Agent is "" if no agent executes the run.
 	Prompt string
 	Agent  string
 	// Sidecar means that only the sidecar's own executor may get the turn.
@@ -39,11 +39,12 @@ type Work struct {
 	Step uint32
 	// Attempt is the attempt of the turn or step, from 1.
 	Attempt int
-	// Last is the worker that had work of the run last; 0 = there is none, or it is no longer connected.
+	// Last is the worker that last had work of the run. It is 0 if there is none, or if it is no longer
+	// connected.
 	Last uint64
 }
 
-// WorkID identifies a piece of ready work: a run has one open turn and any number of steps.
+// WorkID identifies a piece of ready work. A run has at most one open turn and any number of steps.
 type WorkID struct {
 	RunID string
 	Step  uint32
@@ -52,26 +53,30 @@ type WorkID struct {
 // ID returns the work's id.
 func (w *Work) ID() WorkID { return WorkID{RunID: w.RunID, Step: w.Step} }
 
-// StepHolder is the worker to which an attempt of a step was sent; zero = none. If Worker is "", the holder is the caller that received
-// the call in the answer to its request. This is an approved call, or a further attempt of a call that the caller makes itself
+// StepHolder is the worker to which an attempt of a step was sent. It is zero if there is none. If
+// Worker is "", the holder is the caller that received the call in the answer to its request. This
+// happens for an approved call, and for a further attempt of a call that the caller makes itself
 // (ByCaller).
 type StepHolder struct {
 	Principal, Worker string
-	// Instance is the name that the worker gave to its process; "" = it gave none.
+	// Instance is the name that the worker chose for its process. It is "" if the worker sent none.
 	Instance string
-	// Delivery is the number of the delivery among all deliveries to the instance; 0 = deliveries are not counted.
+	// Delivery is the number of the delivery among all deliveries to the instance. It is 0 if
+	// deliveries are not counted.
 	Delivery uint64
 }
 
-// WorkOffer is the set of work that one worker executes.
+// WorkOffer describes the work that one worker executes.
 type WorkOffer struct {
-	// Packs are ids, id@version or digests; empty = every pack.
+	// Packs are ids, id@version or digests of packs. If it is empty, the offer is for every pack.
 	Packs []string
-	// Prompts, Agents and Tools are the turns and steps that the worker executes; "*" means all of them.
+	// Prompts, Agents and Tools are the names whose turns and steps the worker executes. "*" means all
+	// names.
 	Prompts []string
 	Agents  []string
 	Tools   []string
-	// Sidecar means that the worker is the sidecar's own executor, which gets only turns with the execution [Sidecar].
+	// Sidecar means that the worker is the sidecar's own executor. It receives only turns with the
+	// execution [Sidecar].
 	Sidecar bool
 	// Turns and Steps bound the work that the worker holds at once, regardless of its credits.
 	Turns int

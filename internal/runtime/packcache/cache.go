@@ -18,8 +18,8 @@ import (
 type Program struct {
 	Pack  *pack.Pack
 	Graph *machine.Graph
-	// Conditions are the compiled approval conditions, by tool. If a condition no longer compiles, its value is nil, and the calls of its
-	// tool are held.
+	// Conditions are the compiled approval conditions. The key is the tool. If a condition no longer
+	// compiles, its value is nil, and the calls of its tool are held.
 	Conditions map[string]*expr.Program
 }
 
@@ -50,9 +50,9 @@ type Shelf interface {
 // maxRefs bounds the references whose digest is cached.
 const maxRefs = 512
 
-// maxHeldBytes bounds the cached packs and programs, by the size of their documents in bytes. Each
-// program counts as much as its pack. A parsed and compiled document takes about ten times its
-// size.
+// maxHeldBytes bounds the cached packs and programs. They are counted by the size of their documents in
+// bytes. Each program counts as much as its pack. A parsed and compiled document takes about ten times
+// this size in memory.
 const maxHeldBytes = 32 << 20
 
 type programKey struct {
@@ -66,7 +66,7 @@ type heldPack struct {
 	compiled map[pack.Entry]*Program
 }
 
-// bytes returns the size that the entry counts in the cache.
+// bytes returns the number of bytes that the cache counts for the entry.
 func (h *heldPack) bytes() int { return len(h.pack.Canonical) * (1 + len(h.compiled)) }
 
 type refKey struct {
@@ -74,8 +74,9 @@ type refKey struct {
 	ref string
 }
 
-// Cache loads and compiles each pack once. A digest identifies the content, so packs and programs
-// never become stale. References do when a pack is registered. Safe for concurrent use.
+// Cache loads and compiles each pack once. A digest identifies the content, so cached packs and
+// programs never become stale. A cached reference becomes stale when a pack is registered. Safe for
+// concurrent use.
 type Cache struct {
 	store Shelf
 	opts  pack.Options
@@ -85,13 +86,14 @@ type Cache struct {
 	loading, compiling singleflight.Group
 
 	mu sync.Mutex
-	// held is by digest and bounded by limit bytes, except for one larger pack.
+	// held holds the cached packs by digest. Their size is at most limit bytes. An exception is a
+	// single pack that is larger.
 	held  *cache.LRU[string, *heldPack]
 	limit int
 	refs  *cache.LRU[refKey, string]
-	// epoch counts the registrations. A reference that was looked up before a registration is not
-	// cached after it. registering counts the active registrations; meanwhile references are
-	// resolved only from the store.
+	// epoch counts the registrations. If a reference was looked up before a registration, it is not
+	// cached after this registration. registering is the number of active registrations. While there is
+	// one, references are resolved only from the store.
 	epoch, registering int
 }
 
@@ -168,8 +170,8 @@ func (p *Cache) compiled(key programKey) *Program {
 	return nil
 }
 
-// hold caches a pack and, unless entry is nil, its program for that entry. The least recently used
-// packs are evicted. A pack that alone exceeds the limit loses its programs.
+// hold caches a pack and, if entry is not nil, its program for that entry. It evicts the least recently
+// used packs. If a pack alone exceeds the limit, its programs are not kept.
 func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,9 +193,10 @@ func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph)
 	return prog
 }
 
-// EntryRefused converts the error of an entry that the pack does not have to INVALID_ARGUMENT
-// NO_SUCH_ENTRY with the allowed entries, and that of one with something that is not done here to
-// FAILED_PRECONDITION PACK_UNSUPPORTED. Other errors are returned unchanged.
+// EntryRefused converts an error about the entry of a pack. If the pack does not have the entry, the
+// result is INVALID_ARGUMENT NO_SUCH_ENTRY, which lists the allowed entries. If the entry needs a
+// feature that this program does not support, the result is FAILED_PRECONDITION PACK_UNSUPPORTED. Other
+// errors are returned unchanged.
 func EntryRefused(err error) error {
 	if unsupported, ok := errors.AsType[*pack.UnsupportedError](err); ok {
 		return &machine.Error{
@@ -273,7 +276,8 @@ func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack,
 	return loaded.(*pack.Pack), nil
 }
 
-// load checks a stored pack, unless it was cached meanwhile.
+// load returns a stored pack after it has checked it. If the pack was cached in the meantime, load
+// returns the cached pack.
 func (p *Cache) load(row machine.PackRow, digest string) (*pack.Pack, error) {
 	if loaded := p.loaded(digest); loaded != nil {
 		return loaded, nil
@@ -292,7 +296,7 @@ func (p *Cache) load(row machine.PackRow, digest string) (*pack.Pack, error) {
 	return loaded, nil
 }
 
-// Row reads the stored row of a pack; NOT_FOUND PACK_NOT_FOUND.
+// Row reads the stored row of a pack. Error: NOT_FOUND PACK_NOT_FOUND.
 func (p *Cache) Row(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	row, err := p.store.Pack(ctx, ns, ref)
 	if errors.Is(err, machine.ErrNoPack) {

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// AgentParameters is the JSON Schema of the payload for an agent whose tool the pack does not
-// declare (docs/reference/semantics.md §10).
+// AgentParameters is the JSON Schema of the payload for an agent. It applies if the pack does not
+// declare a tool for the agent (docs/reference/semantics.md §10).
 var AgentParameters = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["message"],"properties":{` +
 	`"message":{"type":"string","description":"What the agent is to do"},` +
 	`"variables":{"type":"object","description":"Values of the agent's variables"},` +
@@ -20,10 +20,10 @@ type AgentPayload struct {
 	Data      []json.RawMessage          `json:"data"`
 }
 
-// ReadAgentPayload parses the payload of a delegation. The check of a call and its sending both use
-// it, so they read the same values. A tool that the pack declares may have additional members,
-// which are not sent to the agent. An additional member must not differ from a known one only in
-// case. The error says what is wrong.
+// ReadAgentPayload parses the payload of a delegation. Both the check of a call and its sending use it,
+// so that they read the same values. If the pack declares a tool for the agent, the payload may have
+// additional members, which are not sent to the agent. The name of an additional member must not differ
+// from a known name only in case. The error describes the fault.
 func ReadAgentPayload(payload []byte, declared bool) (AgentPayload, error) {
 	names := strictjson.Closed
 	if declared {
@@ -34,7 +34,8 @@ func ReadAgentPayload(payload []byte, declared bool) (AgentPayload, error) {
 	return p, err
 }
 
-// CheckAgentPayload returns what is wrong with the payload of a delegation, or "".
+// CheckAgentPayload returns a description of the fault in the payload of a delegation. It returns "" if
+// the payload is valid.
 func CheckAgentPayload(payload []byte, declared bool) string {
 	p, err := ReadAgentPayload(payload, declared)
 	switch {
@@ -43,8 +44,8 @@ func CheckAgentPayload(payload []byte, declared bool) string {
 	case !declared && p.Message == nil && len(p.Data) == 0:
 		return "message: is required"
 	}
-	// A2A sends data and variables as google.protobuf.Value. A number that cannot be sent is
-	// refused before the call is approved.
+	// A2A sends data and variables as google.protobuf.Value. If a number cannot be sent in this form,
+	// the call is refused before it is approved.
 	if err := strictjson.Doubles(payload); err != nil {
 		return "an agent is sent numbers as doubles: " + err.Error()
 	}

@@ -18,21 +18,22 @@ type RegisterRequest struct {
 	runtime.Call
 	// Document is JSON or YAML.
 	Document []byte
-	// Strict names a published schema to apply exactly; "" = the operator's.
+	// Strict names a published schema that the document must satisfy exactly. "" means that the
+	// operator's setting applies.
 	Strict string
-	// RequireBounded refuses a pack if the loop of one of its entries has no bound in the pack. The
-	// operator may require it for every pack.
+	// RequireBounded refuses a pack if an entry of the pack has a loop without a bound in the pack. The
+	// operator may require this for every pack.
 	RequireBounded bool
 	// Move lets an existing id@version name other bytes.
 	Move bool
-	// KeepDefault keeps the version that the bare id refers to; otherwise it refers to this
-	// version.
+	// KeepDefault means that the bare id still refers to the same version as before. If it is false,
+	// the bare id refers to the registered version.
 	KeepDefault bool
 }
 
 // PackAnswer is a registered pack, or the diagnostics of an invalid document.
 type PackAnswer struct {
-	// Row is the stored row; zero if the document has errors.
+	// Row is the stored row. It is zero if the document has errors.
 	Row machine.PackRow
 	// Pack is nil if the document has errors.
 	Pack        *pack.Pack
@@ -66,12 +67,11 @@ func (r *Registry) loadPack(req *RegisterRequest) (PackAnswer, error) {
 	return PackAnswer{Pack: loaded, Diagnostics: found}, nil
 }
 
-// RegisterPack validates a document, stores it by its digest, and names it id@version. Registering
-// the same bytes again returns the same answer.
+// RegisterPack validates a document, stores it by its digest, and registers it under the name
+// id@version. If the same bytes are registered again, the answer is the same.
 //
-// Errors: INVALID_ARGUMENT PACK_INVALID for a document with errors, where the answer has the
-// diagnostics; ALREADY_EXISTS PACK_VERSION_TAKEN for other bytes under an existing name without
-// Move.
+// Errors: INVALID_ARGUMENT PACK_INVALID for a document with errors (the answer contains the
+// diagnostics); ALREADY_EXISTS PACK_VERSION_TAKEN for other bytes under an existing name without Move.
 func (r *Registry) RegisterPack(ctx context.Context, req RegisterRequest) (PackAnswer, error) {
 	ns, err := r.cfg.Engine.Admit(req.Call, policy.PacksWrite)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *Registry) RegisterPack(ctx context.Context, req RegisterRequest) (PackA
 	return answer, err
 }
 
-// put stores a valid pack. Meanwhile the cache resolves references only from the store.
+// put stores a valid pack. While it does so, the cache resolves references only from the store.
 func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, answer *PackAnswer) (err error) {
 	if r.cfg.Quotas.Bounded(ns, quota.Packs) {
 		r.counting.Lock()
@@ -117,7 +117,7 @@ func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, ans
 	if err == nil || errors.As(err, &refusal) {
 		return err
 	}
-	// Any other error means that it is unknown whether the pack is stored.
+	// For any other error, it is unknown whether the pack is stored.
 	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
 }
 
@@ -185,7 +185,7 @@ type PackPage struct {
 	NextPage string
 }
 
-// ListPacks lists the registered packs by id and version. size is at most 1 000; 0 = 100.
+// ListPacks lists the registered packs by id and version. size is at most 1 000. 0 means 100.
 func (r *Registry) ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (PackPage, error) {
 	ns, err := r.packNamespace(call)
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *Registry) PackNamed(ctx context.Context, call runtime.Call, ref string)
 	return r.cfg.Programs.Pack(ctx, ns, digest)
 }
 
-// PackRegistered returns when a pack was registered, Unix nanoseconds.
+// PackRegistered returns the time when a pack was registered, in Unix nanoseconds.
 func (r *Registry) PackRegistered(ctx context.Context, call runtime.Call, ref string) (int64, error) {
 	ns, err := r.packNamespace(call)
 	if err != nil {

@@ -17,15 +17,15 @@ type Engine interface {
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 	// Namespace resolves the name of a namespace.
 	Namespace(name string) (uint32, error)
-	// Inside calls do while the engine accepts inputs. The error [machine.ErrIndeterminate] of do
-	// is fatal.
+	// Inside calls do if the engine accepts inputs. If do returns [machine.ErrIndeterminate], the
+	// engine fails.
 	Inside(do func() error) error
 }
 
 // Store stores packs.
 type Store interface {
-	// PutPack registers a pack; the same bytes again return the same row. An existing name with
-	// other bytes is a *machine.Error PACK_VERSION_TAKEN.
+	// PutPack registers a pack. If the same bytes are registered again, it returns the same row. If
+	// other bytes already have the name, the error is a *machine.Error PACK_VERSION_TAKEN.
 	PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error)
 	// Pack resolves "id", "id@version" or "sha256:<hex>"; [machine.ErrNoPack].
 	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
@@ -41,12 +41,12 @@ type Config struct {
 	Clock    runtime.Clock
 	// Options are the options for reading registered documents.
 	Options pack.Options
-	// Quotas bounds the names of a namespace; nil = no bound.
+	// Quotas bounds the number of pack names in a namespace. If it is nil, there is no bound.
 	Quotas *quota.Limits
 }
 
-// Registry registers and returns packs. References are resolved by the cache, which it notifies of
-// each registration. Safe for concurrent use.
+// Registry registers and returns packs. The cache resolves references. The registry notifies the cache
+// of each registration. Safe for concurrent use.
 type Registry struct {
 	cfg Config
 	// counting serializes registrations in namespaces with a quota.

@@ -19,18 +19,17 @@ import (
 // ApprovalsRequest is the argument of [Service.Approvals].
 type ApprovalsRequest struct {
 	runtime.Call
-	// RunID selects the approvals of one run; "" = all.
+	// RunID selects the approvals of one run. "" selects all.
 	RunID string
-	// OldestFirst reverses the order. The default is newest first, by the time since when they
-	// wait.
+	// OldestFirst reverses the order. By default the entries that began to wait last come first.
 	OldestFirst bool
-	// PageToken is the previous page's NextPage; "" = from the start.
+	// PageToken is the NextPage of the previous page. "" means from the start.
 	PageToken string
-	// PageSize is at most 1 000; 0 = 100.
+	// PageSize is the maximum number of entries in a page, at most 1 000. 0 means 100.
 	PageSize int
 }
 
-// Waiting is a held call or a run that waits for a person.
+// Waiting is a held call that waits for a decision, or a run that waits for an event from outside.
 type Waiting struct {
 	Namespace string
 	State     *machine.State
@@ -38,12 +37,13 @@ type Waiting struct {
 	Since     int64
 	// Starter is the principal that started the run.
 	Starter string
-	// Call is the held call; nil = the run waits for an external event. Why is the reason why the
-	// condition of its approval could not be evaluated.
+	// Call is the held call. It is nil if the run waits for an external event. Why is the reason why
+	// the condition of the call's approval could not be evaluated.
 	Call *history.StepView
 	Why  string
-	// Exits are the ways out of the state, and Artifacts are the artifacts of the run; both only if
-	// no call is held. Omitted reports whether the artifacts are left out because they are large.
+	// Exits are the events by which the run can leave its state. Artifacts are the artifacts of the
+	// run. Both are set only if no call is held. Omitted reports whether the artifacts are left out
+	// because they are large.
 	Exits     []Exit
 	Artifacts []runtime.ArtifactValue
 	Omitted   bool
@@ -62,15 +62,15 @@ type WaitingPage struct {
 	NextPage string
 }
 
-// maxShownArtifacts bounds the listed artifacts of one run, in bytes. maxWaitingBytes is the size
-// of values at which a page ends.
+// maxShownArtifacts bounds the listed artifacts of one run, in bytes. maxWaitingBytes is the size of
+// the values in a page, in bytes, at which the page ends.
 const (
 	maxShownArtifacts = 64 << 10
 	maxWaitingBytes   = 1 << 20
 )
 
-// Approvals lists held calls, and runs that need an external event to continue. Entries that were
-// decided meanwhile are left out.
+// Approvals lists held calls, and runs that need an external event to continue. It leaves out entries
+// that were decided in the meantime.
 func (r *Service) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingPage, error) {
 	ns, err := r.cfg.Engine.Admit(req.Call, policy.RunsRead|policy.RunsWrite|policy.StepsApprove)
 	if err != nil {
@@ -118,7 +118,8 @@ func (w *Waiting) bytes() int64 {
 	return n
 }
 
-// heldRows returns the places of one page, and one more.
+// heldRows returns the places of the entries of one page, and one more place, which tells whether there
+// is a next page.
 func (r *Service) heldRows(ctx context.Context, ns uint32, req *ApprovalsRequest, after machine.HeldPlace, size int) ([]machine.HeldPlace, error) {
 	if req.RunID == "" {
 		return r.cfg.Store.Held(ctx, ns, after, !req.OldestFirst, size+1)
@@ -145,7 +146,7 @@ func (r *Service) heldRows(ctx context.Context, ns uint32, req *ApprovalsRequest
 	return places[behind:], nil
 }
 
-// waiting reads the entry at a place. It returns false if the entry no longer waits.
+// waiting reads the entry at a place. It returns false if the entry no longer waits for a person.
 func (r *Service) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest, place machine.HeldPlace) (Waiting, bool, error) {
 	since, step, err := machine.ParseHeldValue(place.Value)
 	if err != nil {
@@ -196,7 +197,7 @@ func (r *Service) call(ctx context.Context, key runtime.RunKey, w *Waiting, step
 	return false, nil
 }
 
-// event reads the exits of a state that a run can leave only by an external event.
+// event reads the exits of the state if the run can leave the state only by an external event.
 func (r *Service) event(ctx context.Context, key runtime.RunKey, w *Waiting) (bool, error) {
 	s := w.State
 	node := w.Graph.States[s.Current]

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ConflictRecord reads the record that a SEQ_MISMATCH names. It needs only the right to see the
+// ConflictRecord reads the record that a SEQ_MISMATCH names. The caller needs only the right to see the
 // run, so that an approver without the right to read it can learn who decided.
 func (r *Service) ConflictRecord(ctx context.Context, ref runtime.RunRef, seq uint64) (runtime.RecordRow, error) {
 	key, err := r.cfg.Engine.Find(ref)

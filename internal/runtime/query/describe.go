@@ -8,10 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// This file has the lookups that callers need to render runs and records.
+// This file has the lookups that are needed to render runs and records.
 
-// Graph returns the compiled control flow of a state's run: the events of its states and the types
-// of its artifacts. Read only.
+// Graph returns the compiled control flow for the run of a state. It contains the events of the
+// workflow states and the types of the artifacts. The caller must not change it.
 func (r *Service) Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error) {
 	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
@@ -24,7 +24,7 @@ func (r *Service) Graph(ctx context.Context, namespace string, s *machine.State)
 	return prog.Graph, nil
 }
 
-// PackOf returns the pack that a state's run was started with. Read only.
+// PackOf returns the pack with which the run of a state was started. The caller must not change it.
 func (r *Service) PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error) {
 	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
@@ -37,8 +37,8 @@ func (r *Service) PackOf(ctx context.Context, namespace string, s *machine.State
 	return prog.Pack, nil
 }
 
-// PackFor returns the state and the pack of a run that the caller may see, even if it may not read
-// it. Read only.
+// PackFor returns the state and the pack of a run. The caller must have the right to see the run, but
+// not the right to read it. The caller must not change the result.
 func (r *Service) PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error) {
 	key, err := r.cfg.Engine.Find(ref)
 	if err != nil {
@@ -55,8 +55,8 @@ func (r *Service) PackFor(ctx context.Context, ref runtime.RunRef) (*machine.Sta
 	return s, prog.Pack, nil
 }
 
-// VariablesOf returns the variables that a state's run was started or forked with, with defaults
-// applied, as one compact JSON object.
+// VariablesOf returns the variables with which the run of a state was started or forked, as one compact
+// JSON object. Default values are included.
 func (r *Service) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {
 	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
@@ -65,8 +65,8 @@ func (r *Service) VariablesOf(ctx context.Context, namespace string, s *machine.
 	return r.cfg.Past.Variables(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID})
 }
 
-// CursorAt returns the cursor after the i-th record of a committed entry, the same as that of a
-// watch.
+// CursorAt returns the cursor after the i-th record of a committed entry. A watch uses the same
+// cursors.
 func (r *Service) CursorAt(entry *machine.Entry, i int) runtime.Cursor {
 	return runtime.Cursor{Epoch: r.cfg.Store.Epoch(), Position: entry.Cursor, Index: uint16(i)}
 }

@@ -9,14 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ModelView is a MODEL step with its request resolved.
+// ModelView is a MODEL step with its resolved request.
 type ModelView struct {
 	// Run is the newest state of the run.
 	Run  *machine.State
 	Step history.StepView
-	// System, Tools (JSON) and Parameters (JSON) are the resolved texts of the request; "" = none.
+	// System, Tools (JSON) and Parameters (JSON) are the resolved texts of the request. A text is "" if
+	// the request does not have it.
 	System, Tools, Parameters string
-	// Messages are all messages of the request, oldest first.
+	// Messages are all messages of the request. The oldest comes first.
 	Messages []machine.Message
 }
 

@@ -12,15 +12,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// RunOrigin is the input that a run was started or forked with.
+// RunOrigin describes how a run was started or forked.
 type RunOrigin struct {
-	// RequestID is the caller's own id of the start; "" = none was given.
+	// RequestID is the id that the caller chose for the start. It is "" if the caller chose none.
 	RequestID string
-	// Variables are one compact JSON object, with defaults applied.
+	// Variables are one compact JSON object. Default values are included.
 	Variables []byte
-	// Goal is the goal of RFC-103: the text of the input, else the variable "goal"; "" = none.
+	// Goal is the goal of RFC-103. It is the text of the input or, if there is no input, the variable
+	// "goal". It is "" if there is none.
 	Goal string
-	// Budget is the budget of the pack as the start lowered it.
+	// Budget is the budget of the pack after the start has lowered it.
 	Budget machine.Budget
 	// WallExcludesWaiting reports whether the wall clock of the budget stops while the run waits.
 	WallExcludesWaiting bool
@@ -46,7 +47,8 @@ func (r *Service) RunOriginOf(ctx context.Context, namespace string, s *machine.
 	}
 	variables, input, wall := history.StartedWith(first.Command)
 	if s.Erased != nil {
-		// After an erasure the variables are unknown; {} would be a value.
+		// After an erasure the variables are unknown. They must be nil, because {} would mean that
+		// there were none.
 		variables = nil
 	}
 	return RunOrigin{
@@ -72,7 +74,8 @@ func textOf(parts []machine.Part) string {
 	return strings.Join(lines, "\n")
 }
 
-// goalOf returns the text of an input, else the variable "goal" if it is a string.
+// goalOf returns the text of an input. If there is no text, it returns the variable "goal" if that is a
+// string.
 func goalOf(input []machine.Part, variables []byte) string {
 	if text := textOf(input); text != "" {
 		return text

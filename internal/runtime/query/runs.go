@@ -12,9 +12,9 @@ import (
 // GetRunRequest is the argument of [Service.GetRun].
 type GetRunRequest struct {
 	runtime.RunRef
-	// AtSeq asks for the run after the commit that holds this record; 0 = now.
+	// AtSeq selects the run after the commit that contains this record. 0 means now.
 	AtSeq uint64
-	// Artifacts asks for the values of the artifacts, exactly as of AtSeq.
+	// Artifacts requests the values of the artifacts, as they were at AtSeq.
 	Artifacts bool
 }
 
@@ -45,9 +45,9 @@ func (r *Service) GetRun(ctx context.Context, req GetRunRequest) (runtime.RunVie
 type ListRunsRequest struct {
 	runtime.Call
 	Filter machine.RunFilter
-	// PageToken is the previous page's NextPage; "" = from the start.
+	// PageToken is the NextPage of the previous page. "" means from the start.
 	PageToken string
-	// PageSize is at most 1 000; 0 = 100.
+	// PageSize is the maximum number of runs in a page, at most 1 000. 0 means 100.
 	PageSize int
 }
 
@@ -58,14 +58,16 @@ type RunPage struct {
 	NextPage string
 }
 
-// Cut shortens the page to its first n runs, n >= 1. The next page begins after them.
+// Cut shortens the page to its first n runs. n must be at least 1. The next page begins after these
+// runs.
 func (p *RunPage) Cut(n int) {
 	if n < len(p.Runs) {
 		p.Runs, p.NextPage = p.Runs[:n], p.Runs[n-1].RunID
 	}
 }
 
-// ListRuns lists runs in order of creation, newest first unless the filter says otherwise.
+// ListRuns lists runs in the order of their creation. The newest runs come first, unless the filter
+// requests the oldest first.
 func (r *Service) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, error) {
 	ns, err := r.readable(req.Call)
 	if err != nil {
@@ -82,9 +84,9 @@ func (r *Service) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, e
 	return RunPage{Runs: runs, NextPage: next}, nil
 }
 
-// StateAt returns a run's state after the commit that holds record seq; 0 = now. A past state is
-// replayed from the last checkpoint before it, so the cost does not grow with the length of the
-// journal.
+// StateAt returns the state of a run after the commit that contains the record seq. 0 means now. A past
+// state is replayed from the last checkpoint before it, so the cost does not grow with the length of
+// the journal.
 func (r *Service) StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error) {
 	key, err := r.cfg.Engine.FindReadable(ref)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// ShowTurn renders a turn as it was when the record turn opened it. It returns no turn token and
-// does not affect the executor of the turn.
+// ShowTurn renders a turn as it was when it was opened. turn is the record that opened it. ShowTurn
+// returns no turn token and does not affect the executor of the turn.
 //
-// Errors: NOT_FOUND RECORD_NOT_FOUND, FAILED_PRECONDITION NO_OPEN_TURN for a record that opened no
+// Errors: NOT_FOUND RECORD_NOT_FOUND; FAILED_PRECONDITION NO_OPEN_TURN if the record did not open a
 // turn.
 func (r *Service) ShowTurn(ctx context.Context, ref runtime.RunRef, turn uint64) (render.TurnView, error) {
 	key, err := r.cfg.Engine.FindReadable(ref)
@@ -40,7 +40,7 @@ var everyStatus = []machine.Status{
 	machine.Escalated, machine.Failed, machine.Cancelled,
 }
 
-// StatusCount is the number of runs with a status.
+// StatusCount is the number of runs that have a status.
 type StatusCount struct {
 	Status machine.Status
 	Runs   int

@@ -12,23 +12,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// maxTaskLook bounds the tasks that one list examines. If there are more, the total counts only the
-// examined ones.
+// maxTaskLook bounds the number of tasks that one list examines. If there are more, the total counts
+// only the examined tasks.
 const maxTaskLook = 10_000
 
 // ListTasksRequest is the argument of [Service.ListTasks].
 type ListTasksRequest struct {
 	runtime.Call
-	// Tenant and ContextID select the tasks of one route and of one context; "" = all.
+	// Tenant and ContextID select the tasks of one route and of one context. "" selects all.
 	Tenant    string
 	ContextID string
-	// StatusFrom selects tasks with a status of this time or later, Unix nanoseconds; 0 = all.
+	// StatusFrom selects tasks whose status is from this time or later, in Unix nanoseconds. 0 selects
+	// all.
 	StatusFrom int64
-	// Match selects the tasks for which it returns true; nil = all.
+	// Match selects the tasks for which it returns true. If it is nil, all tasks are selected.
 	Match func(*machine.State) bool
-	// PageToken is the previous page's NextPage; "" = from the start.
+	// PageToken is the NextPage of the previous page. "" means from the start.
 	PageToken string
-	// PageSize is at most 1 000; 0 = 100.
+	// PageSize is the maximum number of tasks in a page, at most 1 000. 0 means 100.
 	PageSize int
 }
 
@@ -37,12 +38,12 @@ type TaskPage struct {
 	Runs []*machine.State
 	// NextPage is "" after the last page.
 	NextPage string
-	// Total counts the tasks of all pages, among the 10 000 that are examined.
+	// Total is the number of tasks on all pages. Only the 10 000 examined tasks are counted.
 	Total int
 }
 
-// ListTasks lists the caller's tasks, newest status first. A principal with the scope admin gets
-// the tasks of all principals.
+// ListTasks lists the caller's tasks. The task with the newest status comes first. A principal with the
+// scope admin gets the tasks of all principals.
 func (r *Service) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, error) {
 	ns, err := r.readable(req.Call)
 	if err != nil {
@@ -92,10 +93,10 @@ type taskPlace struct {
 	run      string
 }
 
-// String returns the page token that begins after the place.
+// String returns the page token of the page that begins after the place.
 func (p taskPlace) String() string { return strconv.FormatInt(p.statusAt, 36) + "." + p.run }
 
-// behind reports whether the place comes after o. The zero place comes before all others.
+// behind reports whether the place comes after the place o. The zero place comes before all others.
 func (p taskPlace) behind(o taskPlace) bool {
 	return o == taskPlace{} || p.statusAt < o.statusAt || p.statusAt == o.statusAt && p.run > o.run
 }

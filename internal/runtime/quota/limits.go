@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxPrincipals bounds the principals with remembered rates. An evicted principal only gets its
-// full allowance again.
+// maxPrincipals bounds the number of principals whose rates are remembered. If the rates of a principal
+// are evicted, this principal has its full rates again.
 const maxPrincipals = 10_000
 
 // key is one resource of one holder.
@@ -22,8 +22,8 @@ type key struct {
 	resource Resource
 }
 
-// Limits holds the current bounds and the usage of resources that are counted here. A nil Limits
-// has no bounds. Safe for concurrent use.
+// Limits holds the current bounds, and the usage of the resources that this package counts. A nil
+// Limits has no bounds. Safe for concurrent use.
 type Limits struct {
 	// names are the served namespaces by number.
 	names map[uint32]string
@@ -32,15 +32,16 @@ type Limits struct {
 	table  atomic.Pointer[Table]
 
 	mu sync.Mutex
-	// spaces are the rates of namespaces, at most as many as there are namespaces.
+	// spaces are the rate meters of namespaces. There are at most as many as there are namespaces and
+	// resources.
 	spaces     map[key]*meter
 	principals *cache.LRU[key, *meter]
-	// open counts what is in use until it is released. refused counts the refusals.
+	// open counts the units that are in use until they are released. refused counts the refusals.
 	open    map[key]int64
 	refused map[key]int64
 }
 
-// New returns Limits without any bound for these namespaces; see [Limits.Replace].
+// New returns Limits without any bound for these namespaces. [Limits.Replace] sets the bounds.
 func New(namespaces map[string]uint32) *Limits {
 	b := &Limits{
 		names: map[uint32]string{}, served: map[string]bool{}, spaces: map[key]*meter{},
@@ -52,8 +53,8 @@ func New(namespaces map[string]uint32) *Limits {
 	return b
 }
 
-// Replace applies a new table. What is in use stays in use, even above a new bound; no more is
-// granted then.
+// Replace applies a new table. Units that are in use stay in use, even if they exceed a new bound. Then
+// no further units are granted.
 func (b *Limits) Replace(t *Table) { b.table.Store(t) }
 
 // Name returns the name of a namespace.
@@ -64,7 +65,7 @@ func (b *Limits) Name(number uint32) string {
 	return b.names[number]
 }
 
-// Most returns the bound of a holder; 0 = none.
+// Most returns the bound of a holder for a resource. 0 means that there is no bound.
 func (b *Limits) Most(h Holder, r Resource) int64 {
 	if b == nil {
 		return 0
@@ -73,8 +74,8 @@ func (b *Limits) Most(h Holder, r Resource) int64 {
 	return most
 }
 
-// Within refuses a count of a namespace's resource that exceeds its bound. The caller must prevent
-// concurrent counting.
+// Within returns an error if count exceeds the bound of a namespace for a resource. The caller must
+// prevent concurrent counting.
 func (b *Limits) Within(ns uint32, r Resource, count int) error {
 	h := Namespace(b.Name(ns))
 	if most := b.Most(h, r); most > 0 && int64(count) > most {
@@ -86,18 +87,18 @@ func (b *Limits) Within(ns uint32, r Resource, count int) error {
 // Bounded reports whether a namespace has a bound for a resource.
 func (b *Limits) Bounded(ns uint32, r Resource) bool { return b.Most(Namespace(b.Name(ns)), r) > 0 }
 
-// Spend takes one unit of a rate. back returns the unit; call it at most once. now may be from any
-// monotonic clock.
+// Spend takes one unit of a rate. The returned function back returns the unit. The caller may call back
+// at most once. now may be from any monotonic clock.
 func (b *Limits) Spend(h Holder, r Resource, now time.Time) (back func(), err error) {
 	return b.SpendElse(h, r, 0, now)
 }
 
-// SpendElse is [Limits.Spend] with a rate per second for holders without an entry in the table; 0 =
-// no bound.
+// SpendElse does the same as [Limits.Spend]. For holders without an entry in the table it uses the
+// given rate per second. 0 means that there is no bound.
 func (b *Limits) SpendElse(h Holder, r Resource, rate float64, now time.Time) (back func(), err error) {
 	back = func() {}
-	// The caller chooses the name of the namespace. No data is kept for a namespace that is not
-	// served.
+	// The caller chooses the name of the namespace, so no data may be kept for a namespace that does
+	// not exist.
 	if b == nil || !h.principal && !b.served[h.name] {
 		return back, nil
 	}
@@ -140,7 +141,8 @@ func (b *Limits) meter(k key, p pace) *meter {
 	return m
 }
 
-// Enter takes one unit for each holder, for all or for none; leave releases them.
+// Enter takes one unit for each holder. It takes all units or none. The returned function leave
+// releases them.
 func (b *Limits) Enter(r Resource, holders ...Holder) (leave func(), err error) {
 	if b == nil {
 		return func() {}, nil
@@ -175,8 +177,8 @@ func (b *Limits) refuse(h Holder, r Resource, most, got int64, wait time.Duratio
 	return b.refusal(h, r, most, got, wait)
 }
 
-// refusal counts a refusal and returns its error. The caller holds the mutex. All principals share
-// one count, because callers choose their names.
+// refusal counts a refusal and returns its error. The caller holds the mutex. All principals share one
+// count, because callers choose the names of principals.
 func (b *Limits) refusal(h Holder, r Resource, most, got int64, wait time.Duration) error {
 	counted := h
 	if h.principal {
@@ -198,12 +200,13 @@ type Figure struct {
 	// Namespace is "" for principals.
 	Namespace string
 	Resource  Resource
-	// Most is the bound, 0 = none. Open is the number in use, if it is counted here.
+	// Most is the bound; 0 means that there is none. Open is the number of units in use, if this
+	// package counts them. Refused is the number of refusals.
 	Most, Open, Refused int64
 }
 
-// Figures lists the resources that have a bound, a refusal or a unit in use, by namespace and
-// resource.
+// Figures lists the resources that have a bound, a refusal or a unit in use. They are ordered by
+// namespace and resource.
 func (b *Limits) Figures() []Figure {
 	if b == nil {
 		return nil

@@ -9,13 +9,14 @@ import (
 // maxBurst is the largest burst of a rate that is not in the table.
 const maxBurst = 1 << 20
 
-// pace is a rate per second and its burst; zero = unlimited.
+// pace is a rate per second with its burst. Zero means that there is no limit.
 type pace struct {
 	every rate.Limit
 	burst int
 }
 
-// paceOf returns the pace of a bound. The burst is the number per unit of time.
+// paceOf returns the pace of a bound. The burst is the number of units that the bound allows per unit
+// of time.
 func paceOf(r Resource, most int64) pace {
 	every := rate.Limit(most)
 	if r == Starts {
@@ -27,8 +28,8 @@ func paceOf(r Resource, most int64) pace {
 // perSecond returns the pace of a rate that is not in a table.
 func perSecond(n float64) pace { return pace{rate.Limit(n), max(1, int(min(n, maxBurst)))} }
 
-// meter is a token bucket of one resource. Its time never goes back. Otherwise a caller with an
-// earlier time, or a returned unit, would earn the time in between twice.
+// meter is a token bucket of one resource. Its time never goes back. Otherwise a caller with an earlier
+// time, or a returned unit, would add the tokens of the same time twice.
 type meter struct {
 	pace
 	left *rate.Limiter
@@ -37,7 +38,7 @@ type meter struct {
 
 func newMeter(p pace) *meter { return &meter{pace: p, left: rate.NewLimiter(p.every, p.burst)} }
 
-// take takes one unit. If none is left, it returns the time until one is.
+// take takes one unit. If no unit is left, it returns the time until the next unit is available.
 func (m *meter) take(now time.Time) (wait time.Duration, ok bool) {
 	if now.After(m.now) {
 		m.now = now

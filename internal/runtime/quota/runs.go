@@ -17,19 +17,20 @@ type Counter interface {
 	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)
 }
 
-// Runs counts the open runs of each namespace and of all namespaces, including runs that are about
-// to start. The store is asked once, at the first start; commits update the count. A run that was
-// imported before its end is counted only after the next restart.
+// Runs counts the open runs of each namespace and of all namespaces, including runs that are about to
+// start. It reads the number from the store once, at the first start. After that, each commit updates
+// the count. A run that was imported before its end is counted only after the next restart. Safe for
+// concurrent use.
 type Runs struct {
 	limits *Limits
 	store  Counter
 	// limit is the bound of all namespaces together.
 	limit int64
 
-	// first serializes the first count. Concurrent starts wait for it; commits of other runs do
-	// not.
+	// first serializes the first count. Concurrent starts wait for this count. Commits of other runs do
+	// not wait for it.
 	first sync.Mutex
-	// loading blocks commits that start or end a run while the store is counted.
+	// loading blocks commits that start or end a run while the runs in the store are counted.
 	loading sync.RWMutex
 	loaded  atomic.Bool
 	// total is guarded by the mutex of limits.
@@ -39,7 +40,7 @@ type Runs struct {
 // activeStatuses are the statuses of open runs.
 var activeStatuses = []machine.Status{machine.Running, machine.Waiting}
 
-// drainRetry is the retry delay of a start that is refused because of too many runs.
+// drainRetry is the retry delay of a start that is refused because there are too many runs.
 const drainRetry = time.Second
 
 // NewRuns returns Runs for the namespaces of book. It does not read the store yet.
@@ -47,9 +48,9 @@ func NewRuns(book *Limits, store Counter, limit int) *Runs {
 	return &Runs{limits: book, store: store, limit: int64(limit)}
 }
 
-// Begin admits a run of a principal. It refuses a run that exceeds a bound: of all runs, of the
-// runs of the namespace, or of starts. The caller must call settle once, and say whether the run
-// was created.
+// Begin admits a run of a principal. It returns an error if the run exceeds a bound: the bound of all
+// runs, of the runs of the namespace, or of starts. The caller must call settle once, and report
+// whether the run was created.
 func (r *Runs) Begin(ctx context.Context, ns uint32, principal string, now time.Time) (settle func(begun bool), err error) {
 	if err := r.load(ctx); err != nil {
 		return nil, err
@@ -106,8 +107,8 @@ func (r *Runs) left(space Holder) {
 	r.limits.open[key{space, OpenRuns}]--
 }
 
-// load counts the stored runs. It counts once before it blocks commits, because the store caches
-// the result and the second count is fast.
+// load counts the stored runs. It counts once before it blocks commits and once afterwards. The store
+// caches the result of the first count, so the second count is fast.
 func (r *Runs) load(ctx context.Context) error {
 	if r.loaded.Load() {
 		return nil
@@ -148,8 +149,8 @@ func (r *Runs) count(ctx context.Context) (map[key]int64, error) {
 	return open, nil
 }
 
-// Committing announces a commit that leads a run from one state to the next; before is nil for a
-// new run. [Runs.Committed] must follow.
+// Committing announces a commit that changes a run from one state to the next. before is nil for a new
+// run. The caller must then call [Runs.Committed].
 func (r *Runs) Committing(before, after *machine.State) {
 	if counts(before, after) {
 		r.loading.RLock()

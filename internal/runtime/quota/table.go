@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Resource is a resource with a bound, by its name in the quota file.
+// Resource is a resource with a bound. The value is the name of the resource in the quota file.
 type Resource string
 
-// The resources. Principals have bounds only for the first three.
+// These are the resources. Principals have bounds only for the first three.
 const (
 	Calls     Resource = "calls_per_second"
 	Starts    Resource = "starts_per_minute"
@@ -31,13 +31,13 @@ var (
 // maxBound is the largest bound.
 const maxBound = 1_000_000_000
 
-// Bounds are the bounds of one holder; 0 = none.
+// Bounds are the bounds of one holder. A bound of 0 means that there is none.
 type Bounds map[Resource]int64
 
 // Table holds the bounds of all holders. It is immutable once it is applied.
 type Table struct {
-	// Namespace and Principal are the defaults: for holders that are not named below, and for
-	// resources that a named holder does not set.
+	// Namespace and Principal are the defaults. They apply to holders that have no entry below, and to
+	// resources that the entry of a holder does not set.
 	Namespace, Principal Bounds
 	// Namespaces and Principals are by name.
 	Namespaces, Principals map[string]Bounds
@@ -52,7 +52,7 @@ type Holder struct {
 // Namespace returns the holder for one namespace.
 func Namespace(name string) Holder { return Holder{name: name} }
 
-// Principal returns the holder for one principal, over all namespaces.
+// Principal returns the holder for one principal. Its usage is counted over all namespaces.
 func Principal(name string) Holder { return Holder{principal: true, name: name} }
 
 func (h Holder) kind() string {
@@ -62,7 +62,7 @@ func (h Holder) kind() string {
 	return "namespace"
 }
 
-// of returns a bound, 0 = none. said reports whether the table sets it.
+// of returns a bound. 0 means that there is none. said reports whether the table sets the bound.
 func (t *Table) of(h Holder, r Resource) (most int64, said bool) {
 	if t == nil {
 		return 0, false

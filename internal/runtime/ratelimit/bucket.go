@@ -9,14 +9,14 @@ type bucket struct {
 	// open counts the calls that are active.
 	open          int64
 	calls, tokens meter
-	// until is the time before which a provider asked not to send calls.
+	// until is the time until which a provider requested that no calls be sent.
 	until time.Duration
-	// typical is the average token usage of recent calls; 0 = unknown.
+	// typical is the average number of tokens that recent calls used. 0 means that it is unknown.
 	typical int64
-	// queues are the queues that wait for this bucket; a queue may also wait for others.
+	// queues are the queues that wait for this bucket. A queue may also wait for other buckets.
 	queues map[*queue]struct{}
-	// served is how much of the bucket each tenant has received, divided by its weight. It gives
-	// the order of service. now is the value of the tenant that was served last.
+	// served is, for each tenant, the amount of the bucket that the tenant has received, divided by its
+	// weight. It determines the order of service. now is the value of the tenant that was served last.
 	served map[string]float64
 	now    float64
 	// admitted and waited are counts for metrics.
@@ -36,13 +36,13 @@ func (b *bucket) bound(l *Limit) {
 	b.limit, b.calls.most, b.tokens.most = l, l.PerMinute, l.TokensPerMinute
 }
 
-// full reports whether the limit of concurrent calls is reached.
+// full reports whether the number of concurrent calls has reached its limit.
 func (b *bucket) full() bool { return b.limit.Concurrent > 0 && b.open >= b.limit.Concurrent }
 
-// never is the wait of a call that can begin only after another call ends.
+// never is the waiting time of a call that can begin only after another call ends.
 const never = time.Duration(1<<63 - 1)
 
-// wait returns how long a reservation has to wait for the bucket; 0 = it may begin.
+// wait returns how long a reservation has to wait for the bucket. 0 means that the call may begin.
 func (b *bucket) wait(now time.Duration, t *reservation) time.Duration {
 	if b.full() {
 		return never
@@ -52,8 +52,8 @@ func (b *bucket) wait(now time.Duration, t *reservation) time.Duration {
 	return max(pause, b.tokens.wait(now, b.tokenCost(t)))
 }
 
-// tokenCost returns the tokens that a reservation takes: its declared maximum, else the typical
-// usage of other calls.
+// tokenCost returns the number of tokens that a reservation takes. It is the maximum that the call
+// declares. If the call declares none, it is the typical usage of other calls.
 func (b *bucket) tokenCost(t *reservation) int64 {
 	if t.tokens > 0 {
 		return t.tokens
@@ -62,7 +62,7 @@ func (b *bucket) tokenCost(t *reservation) int64 {
 }
 
 // share returns the fraction of a minute's limit that a reservation uses, divided by the tenant's
-// weight. It gives the order of service.
+// weight. It determines the order of service.
 func (b *bucket) share(t *reservation) float64 {
 	worth := 0.0
 	if most := b.limit.PerMinute; most > 0 {
@@ -80,7 +80,7 @@ func (b *bucket) share(t *reservation) float64 {
 // begins returns the position of a tenant in the order of service.
 func (b *bucket) begins(tenant string) float64 { return max(b.served[tenant], b.now) }
 
-// maxServed bounds the remembered tenants. Only tenants that are not ahead of the others are
+// maxServed bounds the number of remembered tenants. A tenant that has received more than others is not
 // removed.
 const maxServed = 1024
 
@@ -98,21 +98,21 @@ func (b *bucket) serve(t *reservation) {
 	}
 }
 
-// idle reports whether the bucket is equal to a new one.
+// idle reports whether the bucket has the same state as a new bucket.
 func (b *bucket) idle(now time.Duration) bool {
 	return b.open == 0 && len(b.queues) == 0 && b.until <= now && b.calls.idle(now) && b.tokens.idle(now)
 }
 
-// observeProviderLimits applies limits that a provider reported. What the provider reports as left
-// is the upper bound of what is left.
+// observeProviderLimits applies limits that a provider reported. The bucket must not have more left
+// than the provider reports.
 func (b *bucket) observeProviderLimits(now time.Duration, told *ProviderLimits) {
 	b.until = max(b.until, now+told.Wait)
 	observeProviderLimit(&b.calls, now, told.Requests, told.RequestsReset)
 	observeProviderLimit(&b.tokens, now, told.Tokens, told.TokensReset)
 }
 
-// observeProviderLimit records usage that the provider counted and this process did not. The usage
-// is dated so that it expires at the provider's reset time.
+// observeProviderLimit records usage that the provider counted but this process did not. The usage gets
+// a time such that it expires at the provider's reset time.
 func observeProviderLimit(m *meter, now time.Duration, left *int64, reset time.Duration) {
 	if left == nil || m.most == 0 {
 		return

@@ -20,10 +20,10 @@ type ID struct {
 type Request struct {
 	ID   ID
 	Call Call
-	// Step is the number of a tool step. It is 0 for a model call, which has a number only after it
-	// is recorded.
+	// Step is the number of a tool step. It is 0 for a model call, because a model call gets a number
+	// only when it is recorded.
 	Step uint32
-	// Tokens is the most that the call may consume; 0 = unknown.
+	// Tokens is the maximum that the call may consume. 0 means that it is unknown.
 	Tokens int64
 }
 
@@ -36,10 +36,10 @@ type reservation struct {
 	buckets []*bucket
 	queue   *queue
 	seq     uint64
-	// requestedAt and startedAt are the times of the request and of its start.
+	// requestedAt is the time when the call was requested. startedAt is the time when it started.
 	requestedAt, startedAt time.Duration
 	granted                bool
-	// recorded reports whether the call is in a record of the run.
+	// recorded reports whether a record of the run contains the call.
 	recorded bool
 	// step is the step number, once it is known.
 	step uint32
@@ -54,8 +54,8 @@ func (t *reservation) maxTokens() (n int64) {
 	return n
 }
 
-// queue holds the waiting calls of one tenant for the same set of buckets, first come, first
-// served.
+// queue holds the waiting calls of one tenant for the same set of buckets, in the order of their
+// requests.
 type queue struct {
 	name    string
 	tenant  string
@@ -63,19 +63,19 @@ type queue struct {
 	waiting []*reservation
 }
 
-// Limiter decides which calls may begin. Not safe for concurrent use. All times come from one
-// monotonic clock.
+// Limiter decides which calls may begin. Not safe for concurrent use. All times come from one monotonic
+// clock.
 //
-// Problem: a call counts against several limits at once, may need many tokens, and competes with
-// other tenants.
+// Problem: a call counts against several limits at once, may need many tokens, and competes with other
+// tenants.
 //
-// Invariants: a granted call has its calls and tokens charged, and its slot taken, in all of its
-// buckets. A call that was never recorded gets all of that refunded when it is released.
+// Invariants: when a call is granted, its tokens are charged and its slot is taken in all of its
+// buckets. If the call was never recorded, all of this is refunded when the call is released.
 //
-// Order: queues are sorted by how much their tenant has received, in the bucket of which it has
-// received most; then by the time of the request. If the first queue has to wait for a bucket,
-// that bucket is closed to all queues behind it in this round. Otherwise small calls would overtake
-// a large one forever.
+// Order: queues are sorted by how much their tenant has received, in the bucket of which the tenant has
+// received most. Queues with equal values are sorted by the time of the request. If a queue has to wait
+// for a bucket, the bucket is closed to all later queues in this round. Otherwise small calls would
+// overtake a large call forever.
 type Limiter struct {
 	table        *Table
 	buckets      map[string]*bucket
@@ -87,15 +87,15 @@ type Limiter struct {
 	totals map[string]*Total
 }
 
-// NewLimiter returns a Limiter with a table; nil = no limits.
+// NewLimiter returns a Limiter with a table. If table is nil, there are no limits.
 func NewLimiter(table *Table) *Limiter {
 	d := &Limiter{buckets: map[string]*bucket{}, queues: map[string]*queue{}, reservations: map[ID]*reservation{}, sweep: minSweep, totals: map[string]*Total{}}
 	d.table = cmp.Or(table, &Table{})
 	return d
 }
 
-// Replace applies a new table. Usage is kept for a limit with the same name and key. Active calls
-// stay active. Waiting calls are matched with the new limits.
+// Replace applies a new table. A limit with the same name and key keeps its usage. Active calls stay
+// active. Waiting calls are matched with the new limits.
 func (d *Limiter) Replace(now time.Duration, table *Table) {
 	before := d.buckets
 	d.table, d.buckets, d.queues = table, map[string]*bucket{}, map[string]*queue{}
@@ -140,7 +140,7 @@ func (d *Limiter) matchBuckets(now time.Duration, t *reservation) {
 	t.tenant = t.Call.Labels[d.table.Tenant]
 }
 
-// minSweep is the number of buckets above which idle ones are removed.
+// minSweep is the number of buckets above which idle buckets are removed.
 const minSweep = 1024
 
 func (d *Limiter) bucket(now time.Duration, l *Limit, key string) *bucket {
@@ -170,9 +170,9 @@ func (d *Limiter) newReservation(now time.Duration, ask *Request) *reservation {
 	return t
 }
 
-// Acquire reports whether a call may begin now. If not, the call waits until [Limiter.Admit]
-// returns it. A call that asks again keeps its position. limited is false for a call that no limit
-// covers.
+// Acquire reports whether a call may begin now. If not, the call waits until [Limiter.Admit] returns
+// it. If Acquire is called again for a waiting call, the call keeps its position. limited is false if
+// no limit applies to the call.
 func (d *Limiter) Acquire(now time.Duration, ask Request) (granted, limited bool) {
 	t := d.reservations[ask.ID]
 	switch {
@@ -195,8 +195,8 @@ func (d *Limiter) Acquire(now time.Duration, ask Request) (granted, limited bool
 	return false, true
 }
 
-// free reports whether the reservation may begin now: no other call waits for its buckets, and all
-// of them have room.
+// free reports whether the reservation may begin now. This is the case if no other call waits for its
+// buckets, and all buckets have enough left.
 func (d *Limiter) free(now time.Duration, t *reservation) bool {
 	for _, b := range t.buckets {
 		if len(b.queues) > 0 || b.wait(now, t) > 0 {
@@ -206,7 +206,7 @@ func (d *Limiter) free(now time.Duration, t *reservation) bool {
 	return true
 }
 
-// enqueue adds a reservation to its queue, behind the earlier requests.
+// enqueue appends a reservation to its queue.
 func (d *Limiter) enqueue(t *reservation) {
 	var name strings.Builder
 	name.WriteString(strconv.Quote(t.tenant))
@@ -295,17 +295,18 @@ func (l *queue) tag() float64 {
 	return tag
 }
 
-// before compares queues by the order of service, then by the time of their first request.
+// before compares two queues, first by the order of service, then by the time of their first request.
 func (l *queue) before(other *queue) int {
 	return cmp.Or(cmp.Compare(l.tag(), other.tag()), cmp.Compare(l.waiting[0].seq, other.waiting[0].seq))
 }
 
-// Admit starts the waiting calls that may begin, in the order of service, and returns their IDs.
-// again is the time until the next call of Admit; [never] = only after another change.
+// Admit starts the waiting calls that may begin, in the order of service, and returns their IDs. again
+// is the time until the next call of Admit. [never] means that Admit must be called only after another
+// change.
 func (d *Limiter) Admit(now time.Duration) (begun []ID, again time.Duration) {
 	again = never
-	// A bucket for which an earlier queue has to wait is closed to all queues behind it. Otherwise
-	// small calls would overtake a large one forever.
+	// If an earlier queue has to wait for a bucket, the bucket is closed to all later queues. Otherwise
+	// small calls would overtake a large call forever.
 	closed := map[*bucket]bool{}
 	waiting := make([]*queue, 0, len(d.queues))
 	for _, l := range d.queues {
@@ -331,7 +332,7 @@ func (d *Limiter) Admit(now time.Duration) (begun []ID, again time.Duration) {
 	return begun, again
 }
 
-// blocked returns how long the first call of a queue has to wait at least. It closes the buckets
+// blocked returns the shortest time that the first call of a queue has to wait. It closes the buckets
 // that the call waits for.
 func (l *queue) blocked(now time.Duration, closed map[*bucket]bool) time.Duration {
 	longest := time.Duration(0)
@@ -352,7 +353,7 @@ func (l *queue) blocked(now time.Duration, closed map[*bucket]bool) time.Duratio
 	return longest
 }
 
-// MarkRecorded notes that a call was recorded as the given step.
+// MarkRecorded notes that a record of the run contains the call as the given step.
 func (d *Limiter) MarkRecorded(now time.Duration, ask Request, step uint32) {
 	t := d.reservations[ask.ID]
 	if t == nil {
@@ -362,7 +363,7 @@ func (d *Limiter) MarkRecorded(now time.Duration, ask Request, step uint32) {
 		}
 	}
 	if !t.granted {
-		// The call began without a grant. It counts all the same.
+		// The call began without a grant. It is counted anyway.
 		d.dequeue(t)
 		d.grant(now, t)
 	}
@@ -382,8 +383,8 @@ func (d *Limiter) ChargeRetry(now, at time.Duration, id ID) {
 	}
 }
 
-// Settle replaces the reserved tokens of a call with the tokens that it used; 0 = unknown, and the
-// reservation stays.
+// Settle replaces the reserved tokens of a call with the tokens that the call used. If used is 0, the
+// usage is unknown, and the reserved tokens stay counted.
 func (d *Limiter) Settle(now time.Duration, id ID, used int64) {
 	t := d.reservations[id]
 	if t == nil || used <= 0 {
@@ -426,8 +427,8 @@ func (d *Limiter) Retry(now time.Duration, id ID, pause time.Duration) time.Dura
 	return pause
 }
 
-// Release ends a reservation. It frees the slot, and refunds the usage of a call that was never
-// recorded.
+// Release ends a reservation. It frees the slot. If the call was never recorded, it also refunds the
+// usage.
 func (d *Limiter) Release(now time.Duration, id ID) {
 	t := d.reservations[id]
 	if t == nil {
@@ -440,8 +441,8 @@ func (d *Limiter) Release(now time.Duration, id ID) {
 	}
 }
 
-// Requeue ends the grant of a call that did not begin. Its usage is refunded, and the call keeps
-// its position when it asks again.
+// Requeue ends the grant of a call that did not begin. It refunds the usage. If the call is requested
+// again, it keeps its position.
 func (d *Limiter) Requeue(now time.Duration, id ID) {
 	t := d.reservations[id]
 	if t == nil || !t.granted {
@@ -452,7 +453,8 @@ func (d *Limiter) Requeue(now time.Duration, id ID) {
 	t.granted, t.tokens = false, t.Request.Tokens
 }
 
-// releaseSlot frees a reservation's slot, and refunds the usage of a call that was never recorded.
+// releaseSlot frees the slot of a reservation. If the call was never recorded, it also refunds the
+// usage.
 func (d *Limiter) releaseSlot(now time.Duration, t *reservation) {
 	for _, b := range t.buckets {
 		b.open--
@@ -471,8 +473,8 @@ func (d *Limiter) releaseSlot(now time.Duration, t *reservation) {
 	}
 }
 
-// ReplayPast counts a call that an earlier process made, and a provider's request not to send calls
-// before until.
+// ReplayPast counts a call that an earlier process made. until is the time until which the provider
+// requested that no calls be sent.
 func (d *Limiter) ReplayPast(now, at, until time.Duration, call *Call, tokens int64) {
 	t := &reservation{Request: Request{Call: *call}, tokens: tokens}
 	d.matchBuckets(now, t)
@@ -491,8 +493,8 @@ func (d *Limiter) Recorded(id ID) bool {
 	return t != nil && t.recorded
 }
 
-// Restore makes a call active that an earlier process started. count charges the call now, because
-// no other code counts it in the last minute.
+// Restore makes a call active that an earlier process started. If count is true, the call is charged
+// now, because no other code counts it in the last minute.
 func (d *Limiter) Restore(now time.Duration, ask Request, step uint32, count bool) {
 	t := d.newReservation(now, &ask)
 	if len(t.buckets) == 0 {

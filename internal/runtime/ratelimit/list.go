@@ -10,18 +10,18 @@ import (
 
 // Wait describes one waiting call of a run.
 type Wait struct {
-	// Limits and Keys are the limits that apply to the call, and its key in each.
+	// Limits are the limits that apply to the call. Keys are the keys of the call in these limits.
 	Limits, Keys []string
-	// Model or Tool is the target of the call. Step is 0 for a model call, which gets its number
-	// when it begins.
+	// Model or Tool is the target of the call. Step is 0 for a model call, because a model call gets
+	// its number when it begins.
 	Model, Tool string
 	Step        uint32
-	// For is how long the call has waited. Ahead is how many calls of the same queue come first.
+	// For is how long the call has waited. Ahead is the number of earlier calls in the same queue.
 	For   time.Duration
 	Ahead int
 }
 
-// Waiting lists the waiting calls of a run, longest wait first.
+// Waiting lists the waiting calls of a run. The call that has waited longest comes first.
 func (r *Service) Waiting(key runtime.RunKey) []Wait {
 	if !r.on.Load() {
 		return nil
@@ -50,26 +50,27 @@ func (t *reservation) wait(now time.Duration) Wait {
 // Figure is the state of one key of a limit.
 type Figure struct {
 	Limit, Key string
-	// Concurrent, PerMinute and TokensPerMinute are the bounds, 0 = none. Open counts the active
-	// calls. Started and Tokens are the calls and tokens of the last minute.
+	// Concurrent, PerMinute and TokensPerMinute are the bounds. 0 means that there is none. Open is the
+	// number of active calls. Started and Tokens are the calls and the tokens of the last minute.
 	Concurrent, PerMinute, TokensPerMinute int64
 	Open, Started, Tokens                  int64
 	// Waiting counts the waiting calls by tenant.
 	Waiting map[string]int64
-	// Held is how long the provider still asks not to send calls.
+	// Held is the remaining time in which the provider requests that no calls be sent.
 	Held time.Duration
-	// Admitted and Waited count since the key was first used.
+	// Admitted and Waited are the numbers of calls that began, and of those that had to wait, since the
+	// key was first used.
 	Admitted, Waited int64
 }
 
-// Total holds the counts of one limit since the process started, and its current state.
+// Total holds the counts of one limit since the start of the process, and its current state.
 type Total struct {
 	Limit string
-	// Admitted counts the calls that began; Waited, those of them that had to wait. WaitedFor is
-	// the sum of their waits.
+	// Admitted is the number of calls that began. Waited is the number of those that had to wait.
+	// WaitedFor is the sum of their waiting times.
 	Admitted, Waited int64
 	WaitedFor        time.Duration
-	// Open counts the active calls; Queued, the waiting calls.
+	// Open is the number of active calls. Queued is the number of waiting calls.
 	Open, Queued int64
 }
 
@@ -93,7 +94,7 @@ func (r *Service) Totals() []Total {
 	return out
 }
 
-// Figures lists all known keys, ordered by limit as in the table, then by key.
+// Figures lists all known keys. They are ordered by limit, in the order of the table, and then by key.
 func (r *Service) Figures() []Figure {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// minute is the window in which a limit holds. It is half a second longer than a minute,
-	// because calls reach the provider with varying delay after they are granted.
+	// minute is the window of a limit. It is half a second longer than a minute, because calls reach
+	// the provider with a varying delay after they are granted.
 	minute = 60*time.Second + 500*time.Millisecond
-	// grain is the interval within which usage is stored as one entry, dated with the latest time.
-	// It bounds the memory.
+	// grain is the interval within which all usage is stored as one entry. The entry has the latest
+	// time of the interval. This bounds the memory.
 	grain = 100 * time.Millisecond
 )
 
-// meter enforces one rate: no window exceeds most, and usage is spread evenly, except for a burst
-// of a tenth of the limit.
+// meter enforces one rate. No window exceeds most. The usage is spread evenly over the window, except
+// for a burst of a tenth of the limit.
 type meter struct {
 	most int64
-	// level is how much may be taken at once, as of at. It is negative after a large call.
+	// level is the amount that may be taken at once, at the time at. It is negative after a large call.
 	level float64
 	at    time.Duration
-	// slots are the usage of the last window, oldest first, and sum is their total.
+	// slots are the usage of the last window, the oldest first. sum is their total.
 	slots []slot
 	sum   int64
 }
@@ -31,14 +31,15 @@ type slot struct {
 	n           int64
 }
 
-// burst returns the maximum of level. It is lower when the window is nearly used up. Otherwise a
-// burst would be saved up, and each minute would begin as unevenly as the first.
+// burst returns the maximum of level. The maximum is lower when the window is nearly used up. Otherwise
+// a full burst would accumulate again, and the usage would be as uneven in each minute as in the first.
 func (m *meter) burst() float64 { return max(1, min(float64(m.most)/10, float64(m.most-m.sum))) }
 
 // perSecond is how fast level rises.
 func (m *meter) perSecond() float64 { return float64(m.most) / 60 }
 
-// advance moves the meter to a time. An earlier time changes nothing in level.
+// advance moves the meter to the time now. If now is earlier than the meter's time, level does not
+// change.
 func (m *meter) advance(now time.Duration) {
 	if now > m.at {
 		m.level = max(m.level, min(m.burst(), m.level+m.perSecond()*(now-m.at).Seconds()))
@@ -52,15 +53,15 @@ func (m *meter) advance(now time.Duration) {
 	m.slots = slices.Delete(m.slots, 0, gone)
 }
 
-// need returns how high level must be to take n. A call larger than the burst waits for a full
-// burst, and later calls wait for the level to recover.
+// need returns the level that is necessary to take n. A call that is larger than the burst waits for a
+// full burst. Later calls then wait until the level has recovered.
 func (m *meter) need(n int64) float64 { return min(float64(n), m.burst()) }
 
-// fits limits n to a whole window: a call that may use more than the limit waits for an empty
+// fits limits n to a whole window. So a call that may use more than the limit waits for an empty
 // window.
 func (m *meter) fits(n int64) int64 { return min(n, m.most) }
 
-// wait returns how long until n may be taken; 0 = at once. most 0 means no limit.
+// wait returns the time until n may be taken. 0 means now. If most is 0, there is no limit.
 func (m *meter) wait(now time.Duration, n int64) time.Duration {
 	if m.most == 0 {
 		return 0
@@ -79,7 +80,7 @@ func (m *meter) wait(now time.Duration, n int64) time.Duration {
 	return pause
 }
 
-// take counts n at a time, which may be in the past or the future, even if it exceeds the limit.
+// take counts n at the time at, even if this exceeds the limit. at may be in the past or the future.
 func (m *meter) take(now, at time.Duration, n int64) {
 	m.advance(now)
 	m.level -= float64(n)
@@ -87,7 +88,7 @@ func (m *meter) take(now, at time.Duration, n int64) {
 	m.advance(now)
 }
 
-// replayPast counts n as used at a time by another process. Later usage is spread evenly, without a
+// replayPast counts usage n of another process at the time at. Later usage is spread evenly, without a
 // burst.
 func (m *meter) replayPast(now, at time.Duration, n int64) {
 	if m.most > 0 && n > 0 {
@@ -112,8 +113,8 @@ func (m *meter) put(at time.Duration, n int64) {
 	m.slots = slices.Insert(m.slots, i, slot{first: at, last: at, n: n})
 }
 
-// correct changes the usage counted at a time by the difference. A negative difference means that
-// too much was counted. A window later the change has no effect.
+// correct changes the usage that was counted at the time at by the difference by. A negative difference
+// means that too much was counted. After a whole window the change has no effect any more.
 func (m *meter) correct(now, at time.Duration, by int64) {
 	m.advance(now)
 	if by > 0 {
@@ -130,7 +131,7 @@ func (m *meter) correct(now, at time.Duration, by int64) {
 	}
 }
 
-// idle reports whether the meter has no usage to remember.
+// idle reports whether the meter has no usage that still counts.
 func (m *meter) idle(now time.Duration) bool {
 	m.advance(now)
 	return len(m.slots) == 0

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// OnCommit updates the calls of a run after a commit, under the lock of the run. A requested model
-// call becomes recorded, and ended calls are released.
+// OnCommit updates the calls of a run after a commit. It is called under the lock of the run. It marks
+// a requested model call as recorded, and releases calls that have ended.
 func (r *Service) OnCommit(c *runtime.Commit) {
 	if !r.on.Load() {
 		return
@@ -37,7 +37,7 @@ func (r *Service) OnCommit(c *runtime.Commit) {
 	}
 }
 
-// calls reports whether a commit requests a model call.
+// calls reports whether a commit contains a request of a model call.
 func calls(c *runtime.Commit) bool {
 	for i := range c.Entry.Records {
 		if rec, ok := c.Entry.Records[i].Body.(*machine.StepRequested); ok && rec.Kind == machine.KindModel {
@@ -61,7 +61,8 @@ func (r *Service) asks(now time.Duration, c *runtime.Commit, rec *machine.StepRe
 	r.ofRun(ask.ID)
 }
 
-// answers settles the outcome of a model call, and counts the next attempt of the executor.
+// answers settles the usage of an answered model call. If the executor makes another attempt, answers
+// counts this attempt.
 func (r *Service) answers(now time.Duration, c *runtime.Commit, rec *machine.StepResolved, at int64) {
 	id, ok := r.ofStep(c.Key, rec.Step)
 	if !ok {
@@ -118,9 +119,9 @@ func (r *Service) over(key runtime.RunKey, s *machine.State) (some bool) {
 	return some
 }
 
-// pending reports whether a worker may be executing the step of a reservation. It is false for a
-// step with an unknown outcome, a step that waits for an outcome decision, and a step that is held
-// again.
+// pending reports whether a worker may be executing the step of a reservation. It returns false for a
+// step with an unknown outcome, a step that waits for a decision about its outcome, and a step that is
+// held again.
 func pending(s *machine.State, id ID) bool {
 	if s.Status.Terminal() {
 		return false

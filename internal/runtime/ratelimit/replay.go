@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// This file restores the usage of the last minute from before this process started, or before there
-// were limits. The journal has the usage, and the runs have the active calls. No other data is
-// stored.
+// This file restores the usage of the last minute from the time before this process started, or before
+// there were limits. The usage is read from the journal, and the active calls are read from the runs.
+// No other data is stored.
 
 const (
-	// lookPage is how many entries, or runs, are read at once.
+	// lookPage is the number of entries or runs that are read at once.
 	lookPage = 512
 	// maxLookSteps bounds the pending steps that are read.
 	maxLookSteps = 65536
 	lookRetry    = time.Second
 )
 
-// look restores the past usage, once there are limits.
+// look restores the past usage. It is called when there are limits for the first time.
 func (r *Service) look(ctx context.Context) {
 	if !r.on.Load() || r.looking {
 		return
@@ -75,16 +75,16 @@ func (r *Service) lookOnce(ctx context.Context) error {
 	wall, now := r.cfg.Clock.Now().UnixNano(), r.now()
 	for i := range past {
 		p := &past[i]
-		// A time in the future is that of a call's next attempt. It is limited to one window, in
-		// case the clock was set back.
+		// A time in the future is the time of a call's next attempt. It is limited to one window,
+		// because the clock may have been set back.
 		at := min(now-time.Duration(wall-p.at), now+minute)
 		r.limiter.ReplayPast(now, at, now+time.Duration(max(0, p.until-wall)), &p.call, p.tokens)
 	}
 	return nil
 }
 
-// behind stores the journal positions up to which the past is read. Later records arrive as
-// commits.
+// behind stores the journal positions up to which the past is read. Later records arrive through
+// OnCommit.
 func (r *Service) behind(ctx context.Context, namespaces []uint32) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,8 +112,8 @@ type pastCall struct {
 	tokens    int64
 }
 
-// lastMinute reads the calls that began in the last minute. It also reads those that ended in it,
-// if their start is not recorded.
+// lastMinute reads the calls that began in the last minute. It also reads the calls that ended in the
+// last minute if the journal does not contain their start.
 func (r *Service) lastMinute(ctx context.Context, ns uint32) (calls []pastCall, err error) {
 	since := r.cfg.Clock.Now().Add(-minute).UnixNano()
 	tail := r.tails[ns]
@@ -137,7 +137,7 @@ func (r *Service) lastMinute(ctx context.Context, ns uint32) (calls []pastCall, 
 	return calls, nil
 }
 
-// firstSince finds the cursor after which entries have the time since or later.
+// firstSince returns the cursor after which all entries have the time since or a later time.
 func (r *Service) firstSince(ctx context.Context, ns uint32, since int64, tail uint64) (uint64, error) {
 	low, high := uint64(0), tail
 	for low < high {
@@ -200,7 +200,7 @@ func (r *Service) readAnswer(ctx context.Context, ns uint32, run string, rec *ma
 	return append(calls, next)
 }
 
-// limited reports whether a provider refused a call because of its rate limit.
+// limited reports whether the error code says that a provider refused a call because of its rate limit.
 func limited(code string) bool {
 	return strings.Contains(code, "RATE_LIMIT") || strings.Contains(code, "429")
 }
@@ -217,8 +217,8 @@ func (r *Service) pastCall(ctx context.Context, ns uint32, run, model, tool stri
 	return r.call(s, model, tool)
 }
 
-// lookOpen restores model calls without an answer. Their runs have an open turn, which may wait for
-// its next attempt.
+// lookOpen restores the model calls that have no answer. Their runs have an open turn, which may be
+// waiting for its next attempt.
 func (r *Service) lookOpen(ctx context.Context, ns uint32) error {
 	open := machine.RunFilter{Status: []machine.Status{machine.Running, machine.Waiting}}
 	for after := ""; ; {
@@ -243,8 +243,8 @@ func asksModel(p machine.ToolStep) bool {
 	return p.Model != nil && p.Dispatchable()
 }
 
-// lookSteps restores the steps that a worker holds. Calls that a caller executes itself occupy no
-// slot.
+// lookSteps restores the steps that a worker holds. If a caller executes a call itself, the call uses
+// no slot.
 func (r *Service) lookSteps(ctx context.Context) error {
 	rows, err := r.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxLookSteps)
 	if err != nil {
@@ -266,9 +266,9 @@ func (r *Service) lookSteps(ctx context.Context) error {
 	return nil
 }
 
-// restorePending makes pending steps of a run active, under the lock of the run, so that the commit
-// that ends a step comes before or after. A model call is already counted by its request. An error
-// means that the store cannot be read now. A run that can never be read is skipped.
+// restorePending makes pending steps of a run active. It holds the lock of the run, so that the commit
+// that ends a step comes either before or after it. A model call is already counted by its request. An
+// error means that the store cannot be read now. A run that can never be read is skipped.
 func (r *Service) restorePending(ctx context.Context, key runtime.RunKey, which func(machine.ToolStep) bool) error {
 	err := r.cfg.Engine.WithRunLock(key, func() error {
 		s, _, err := r.cfg.Engine.Current(ctx, key)
@@ -302,8 +302,8 @@ func (r *Service) restorePending(ctx context.Context, key runtime.RunKey, which 
 	return nil
 }
 
-// unread reports whether the store could not be read now, so that the read must be retried. A final
-// error, like a missing or damaged run, returns false.
+// unread reports whether the store could not be read now, so that the read must be repeated. For a
+// permanent error, such as a missing or damaged run, it returns false.
 func unread(err error) bool {
 	if err == nil || errors.Is(err, machine.ErrNoStep) {
 		return false

@@ -18,20 +18,22 @@ import (
 type Engine interface {
 	// Apply applies an input.
 	Apply(ctx context.Context, req runtime.Request) (runtime.Answer, error)
-	// Find resolves the address of a run that a principal may see.
+	// Find returns the key of a run that the principal may see.
 	Find(ref runtime.RunRef) (runtime.RunKey, error)
 	// Current returns the newest state of a run and its program.
 	Current(ctx context.Context, key runtime.RunKey) (*machine.State, *packcache.Program, error)
-	// WithRunLock calls do under the lock of the run.
+	// WithRunLock calls do while it holds the lock of the run.
 	WithRunLock(key runtime.RunKey, do func() error) error
-	// Health returns nil while the engine accepts inputs, else the reason why it does not.
+	// Health returns nil if the engine accepts inputs. Otherwise it returns the reason why the engine
+	// does not accept them.
 	Health() error
-	// NamespaceName returns the name of a namespace; NamespaceNumbers returns all namespaces.
+	// NamespaceName returns the name of a namespace. NamespaceNumbers returns the numbers of all
+	// namespaces.
 	NamespaceName(number uint32) string
 	NamespaceNumbers() []uint32
 }
 
-// Store is the part of the store that is read after a restart.
+// Store is the part of the store that the rate limiter reads after a restart.
 type Store interface {
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
@@ -47,36 +49,35 @@ type Config struct {
 	Clock  runtime.Clock
 }
 
-// Service runs a [Limiter] for all runs of a sidecar. It takes no other lock while it holds its
-// own, and is called under the locks of runs. Safe for concurrent use.
+// Service applies a [Limiter] to all runs of a sidecar. While it holds its own lock, it takes no other
+// lock. It may be called under the locks of runs. Safe for concurrent use.
 type Service struct {
 	cfg Config
-	// on reports whether a table with limits was set, so that commits are followed.
+	// on reports whether a table with limits was set. Only then does the service follow commits.
 	on atomic.Bool
-	// draining is closed when no call may wait any longer.
+	// draining is closed when the server drains. After that no call may wait.
 	draining chan struct{}
 	drain    sync.Once
-	// wake wakes the loop earlier than its next time.
+	// wake wakes the loop before the time due.
 	wake chan struct{}
 
 	mu      sync.Mutex
 	limiter *Limiter
-	// waiters are the reservations with waiting callers, or with callers that are about to use
-	// them.
+	// waiters are the reservations that have waiting callers, or callers that are about to use them.
 	waiters map[ID]*waiter
 	// runs maps each run to its reservations.
 	runs map[runtime.RunKey]map[ID]struct{}
-	// due is when [Limiter.Admit] is called next; [never] = not by time.
+	// due is the time of the next call of [Limiter.Admit]. [never] means that no time is set.
 	due time.Duration
-	// known is closed when the past usage has been restored. looking reports whether the restore
-	// has started. tails are the journal positions up to which the restore reads; later records
-	// arrive as commits.
+	// known is closed when the past usage has been restored. looking reports whether the restore has
+	// started. tails are the journal positions up to which the restore reads. Later records arrive
+	// through OnCommit.
 	known   chan struct{}
 	looking bool
 	tails   map[uint32]uint64
-	// providerLimits are limits that providers reported with answers that are not committed yet.
+	// providerLimits are limits that providers reported with answers that are not yet committed.
 	providerLimits map[answerOf]*ProviderLimits
-	// later are called when the past usage has been restored.
+	// later are the functions that are called when the past usage has been restored.
 	later []func()
 }
 
@@ -84,14 +85,14 @@ type Service struct {
 type waiter struct {
 	done    chan struct{}
 	callers int
-	// turn and attempt are the execution that requests the call.
+	// turn and attempt identify the execution that requests the call.
 	turn    uint64
 	attempt int
 	// then is called instead of waking callers.
 	then func()
-	// over reports whether the wait ended without a grant because the execution ended. Callers then
-	// ask again: the engine refuses the request, or the next execution has its own reservation. It
-	// is set before done is closed.
+	// over reports whether the wait ended without a grant because the execution ended. In this case
+	// callers repeat their request: either the engine refuses it, or the next execution has its own
+	// reservation. over is set before done is closed.
 	over bool
 }
 
@@ -127,7 +128,7 @@ func (r *Service) wakeLoop() {
 	}
 }
 
-// Run restores the past usage, then starts waiting calls when they may begin. It returns when ctx
+// Run restores the past usage. Then it starts waiting calls when they may begin. It returns when ctx
 // ends.
 func (r *Service) Run(ctx context.Context) {
 	for {
@@ -179,10 +180,10 @@ func (r *Service) notifyWaiter(id ID) {
 	close(w.done)
 }
 
-// RequestModel is Apply for a request to a model. It waits for the limits before it applies the
-// request, as long as ctx lasts.
+// RequestModel applies a request to a model. Before that, it waits until the limits allow the call or
+// ctx ends.
 //
-// Errors: those of Apply; RESOURCE_EXHAUSTED LIMIT_QUEUE_FULL.
+// Errors: the errors of Apply; RESOURCE_EXHAUSTED LIMIT_QUEUE_FULL.
 func (r *Service) RequestModel(ctx context.Context, req runtime.Request) (runtime.Answer, error) {
 	cmd, ok := req.Command.(machine.RequestModel)
 	if !ok || !r.on.Load() {
@@ -212,9 +213,9 @@ type answerOf struct {
 	attempt int
 }
 
-// AnswerModel is Apply for the outcome of a model call. told are the limits that the provider
-// reported; nil = none. pause is how long the executor must wait before the next attempt, if there
-// is one.
+// AnswerModel applies the outcome of a model call. told are the limits that the provider reported. They
+// are nil if it reported none. pause is how long the executor must wait before the next attempt, if
+// there is one.
 func (r *Service) AnswerModel(ctx context.Context, req runtime.Request, told *ProviderLimits) (answer runtime.Answer, pause time.Duration, err error) {
 	cmd, ok := req.Command.(machine.AnswerModel)
 	key, found := r.cfg.Engine.Find(req.RunRef)
@@ -238,8 +239,8 @@ func (r *Service) AnswerModel(ctx context.Context, req runtime.Request, told *Pr
 	return answer, pause, err
 }
 
-// requestFor returns the limiter's request for a model call. wanted is false if the engine will
-// refuse the call or answer it from a record.
+// requestFor returns the limiter's request for a model call. wanted is false if the engine will refuse
+// the call or will answer it from a record.
 func (r *Service) requestFor(ctx context.Context, req *runtime.Request, cmd *machine.RequestModel) (ask Request, s *machine.State, wanted bool) {
 	key, err := r.cfg.Engine.Find(req.RunRef)
 	if err != nil || cmd.Model == nil {
@@ -283,7 +284,8 @@ func (r *Service) call(s *machine.State, model, tool string) Call {
 // maxQueue bounds the waiting calls.
 const maxQueue = 100_000
 
-// enter waits for a grant. After a call without an error, [Service.releaseWaiter] must follow.
+// enter waits until the call is granted. If it returns no error, the caller must later call
+// [Service.releaseWaiter].
 func (r *Service) enter(ctx context.Context, ask Request, s *machine.State) (*waiter, error) {
 	select {
 	case <-r.known:
@@ -317,8 +319,8 @@ func (r *Service) enter(ctx context.Context, ask Request, s *machine.State) (*wa
 	return w, r.await(ctx, ask.ID, w)
 }
 
-// by stores the latest execution that requests the call. An earlier execution may have requested it
-// before it learned that it is over.
+// by stores the latest execution that requests the call. An earlier execution may have requested the
+// call before it learned that it has ended.
 func (w *waiter) by(turn *machine.Turn) {
 	if turn.Seq > w.turn || turn.Seq == w.turn && turn.Attempt > w.attempt {
 		w.turn, w.attempt = turn.Seq, turn.Attempt
@@ -350,7 +352,7 @@ func (r *Service) await(ctx context.Context, id ID, w *waiter) error {
 	return err
 }
 
-// Drain ends all waits, because a server is shutting down.
+// Drain ends all waits, because the server is shutting down.
 func (r *Service) Drain() { r.drain.Do(func() { close(r.draining) }) }
 
 func going() error {
@@ -374,9 +376,9 @@ func (r *Service) ofRun(id ID) {
 	r.runs[key][id] = struct{}{}
 }
 
-// releaseWaiter ends a caller's use of a reservation. A call that was not recorded by then is
-// released. If the wait was ended meanwhile, the reservation belongs to a later execution and
-// stays.
+// releaseWaiter ends a caller's use of a reservation. If the call was not recorded until then, it is
+// released. If the wait was ended in the meantime, the reservation belongs to a later execution and is
+// not released.
 func (r *Service) releaseWaiter(id ID, w *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -399,9 +401,9 @@ func (r *Service) release(id ID) {
 	}
 }
 
-// Step reports whether a pending step may be sent now. If not, it calls then in a goroutine of its
-// own as soon as the caller may ask again. The caller makes sure that the step does not end before
-// Step returns.
+// Step reports whether a pending step may be sent now. If not, Step later calls the function then in a
+// separate goroutine. The caller may then call Step again. The caller must ensure that the step does
+// not end before Step returns.
 func (r *Service) Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool {
 	if !r.on.Load() {
 		return true
@@ -432,8 +434,8 @@ func (r *Service) Step(key runtime.RunKey, s *machine.State, step *machine.ToolS
 	return false
 }
 
-// Requeue records that no worker has an attempt of a pending step. If the attempt had a slot, the
-// slot is free, because the tool never began.
+// Requeue records that no worker has an attempt of a pending step. If the attempt had a slot, the slot
+// becomes free, because the tool never began.
 func (r *Service) Requeue(key runtime.RunKey, step uint32, attempt int) {
 	if !r.on.Load() {
 		return
@@ -468,8 +470,9 @@ func (r *Service) isKnown() bool {
 // waitKey is the context key of [OnWait].
 type waitKey struct{}
 
-// OnWait returns a context with a function that is called before a call waits. The function that
-// begin returns is called when the wait ends. If begin returns an error, the call fails with it.
+// OnWait returns a context that contains the function begin. begin is called before a call waits. The
+// function end that begin returns is called when the wait ends. If begin returns an error, the call
+// fails with this error.
 func OnWait(ctx context.Context, begin func() (end func(), err error)) context.Context {
 	return context.WithValue(ctx, waitKey{}, begin)
 }

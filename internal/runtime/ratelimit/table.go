@@ -10,14 +10,15 @@ import (
 type Limit struct {
 	// ID is the name of the entry, unique in the table.
 	ID string
-	// Key computes the key that calls are counted by; "" = the entry does not apply to the call.
+	// Key computes the key by which calls are counted. If the result is "", the entry does not apply to
+	// the call.
 	Key *expr.Program
 	// Source is the text of Key.
 	Source string
-	// Concurrent bounds the active calls; PerMinute, the calls that begin in a minute;
-	// TokensPerMinute, the tokens of a minute. 0 = no bound.
+	// Concurrent bounds the number of active calls. PerMinute bounds the calls that begin in a minute.
+	// TokensPerMinute bounds the tokens of a minute. 0 means that there is no bound.
 	Concurrent, PerMinute, TokensPerMinute int64
-	// Weights are the weights of tenants; 1 for tenants that are not listed.
+	// Weights are the weights of tenants. A tenant that is not listed has the weight 1.
 	Weights map[string]int64
 	// TrackProvider reports whether limits that providers report adjust this entry.
 	TrackProvider bool
@@ -30,7 +31,7 @@ type Table struct {
 	Limits []*Limit
 }
 
-// Language returns the language of keys: CEL over the call.
+// Language returns the language of the key expressions. It is CEL with the data of a call as variables.
 func Language() (*expr.Language, error) {
 	return expr.Of([]string{"labels"}, []string{"model", "tool", "namespace", "pack"})
 }
@@ -50,11 +51,11 @@ func (c *Call) vars() map[string]any {
 	return map[string]any{"model": c.Model, "tool": c.Tool, "namespace": c.Namespace, "pack": c.Pack, "labels": labels}
 }
 
-// unknownKey is the key of calls for which the expression fails. They are limited together instead
-// of being unlimited.
+// unknownKey is the key of calls for which the expression fails. These calls are limited together, so
+// that they are not unlimited.
 const unknownKey = "?"
 
-// key returns the key of a call; "" = the limit does not apply.
+// key returns the key of a call. "" means that the limit does not apply.
 func (l *Limit) key(vars map[string]any) string {
 	key, err := l.Key.Text(vars)
 	if err != nil {
@@ -72,9 +73,10 @@ func (l *Limit) weight(tenant string) float64 {
 
 // ProviderLimits are limits that a provider reported with an answer. A nil field was not reported.
 type ProviderLimits struct {
-	// Requests and Tokens are how many are left; the durations are the time until their reset.
+	// Requests and Tokens are the numbers of requests and tokens that are left. The durations are the
+	// times until these numbers are reset.
 	Requests, Tokens           *int64
 	RequestsReset, TokensReset time.Duration
-	// Wait is how long the provider asks not to send calls.
+	// Wait is the time in which the provider requests that no calls be sent.
 	Wait time.Duration
 }

@@ -6,20 +6,21 @@ type OutputChunk struct {
 	Turn     uint64
 	Attempt  int
 	Delivery int
-	// Offset is where Text begins in the delivery's output, in bytes.
+	// Offset is the position in the delivery's output at which Text begins, in bytes.
 	Offset int64
 	Text   string
-	// Behind is the newest record of the run when the piece arrived. Readers get the piece after
-	// that record and before the next one.
+	// Behind is the newest record of the run at the time when the piece arrived. Readers receive the
+	// piece after that record and before the next record.
 	Behind uint64
 	// Reasoning reports whether the text is reasoning of a model instead of output of the turn.
 	Reasoning bool
-	// Reset reports whether the reader must discard what it read: the piece is from another
-	// delivery, or a part was missed.
+	// Reset reports whether the reader must discard the output that it has read, because the piece is
+	// from another delivery or because a part was missed.
 	Reset bool
 }
 
-// OutputPosition is how much of a turn's output was read; the zero value is nothing read.
+// OutputPosition is the position up to which a turn's output was read. The zero value means that no
+// output was read.
 type OutputPosition struct {
 	Turn     uint64
 	Delivery int

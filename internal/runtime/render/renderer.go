@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 )
 
-// Clock returns the time at which the remaining budget is computed.
+// Clock returns the current time. The remaining budget is computed from it.
 type Clock interface {
 	Now() time.Time
 }

@@ -20,23 +20,24 @@ import (
 type TurnView struct {
 	TurnRef
 	RunID string
-	// Run is the state that the turn was read from.
+	// Run is the state from which the turn was read.
 	Run           *machine.State
 	Orchestration machine.Orchestration
 	// System is the rendered prompt.
 	System string
-	// Definition is the prompt in the pack: parameters, overrides, validators and more, unchanged.
+	// Definition is the prompt as the pack defines it, with parameters, overrides, validators and other
+	// fields.
 	Definition *pack.Prompt
 	// Messages are the state's conversation, oldest first.
 	Messages []machine.Message
-	// Tools are the tools that the prompt lists, in its order, without those that the prompt or the
-	// delegating run blocks.
+	// Tools are the tools that the prompt lists, in the prompt's order. Tools that the prompt or the
+	// delegating run blocks are left out.
 	Tools []ToolView
-	// Events are the events that leave the state, sorted; none in a terminal state.
+	// Events are the events by which the run can leave the state, sorted. A terminal state has none.
 	Events []string
 	// Slots are the artifacts that the state declares, sorted by name.
 	Slots []ArtifactSlot
-	// Steps are the steps of the visit so far, with their answers; see [history.MaxStepBytes].
+	// Steps are the steps of the visit so far, with their answers. See [history.MaxStepBytes].
 	Steps []history.StepView
 	// Remaining is the remaining amount of each budget.
 	Remaining machine.Remaining
@@ -44,12 +45,12 @@ type TurnView struct {
 
 // ToolView is one tool that a turn may call.
 type ToolView struct {
-	// Name is the key in the pack, or the member key of an agent.
+	// Name is the tool's key in the pack. For an agent it is the member key.
 	Name        string
 	Description string
-	// Parameters is a JSON Schema; empty = any object.
+	// Parameters is a JSON Schema. If it is empty, any object is allowed.
 	Parameters json.RawMessage
-	// Agent reports whether a call starts a run of an agent.
+	// Agent reports whether a call of the tool starts a run of an agent.
 	Agent bool
 }
 
@@ -66,11 +67,11 @@ type TurnRef struct {
 	Attempt int
 	State   string
 	Prompt  string
-	// NotBefore is the end of the backoff, Unix nanoseconds; 0 = now.
+	// NotBefore is the end of the backoff, in Unix nanoseconds. 0 means that there is no backoff.
 	NotBefore int64
-	// Token is the caller's right to act on the turn. It is "" for a caller without one: the run
-	// has the execution WORKERS, another caller opened the turn, or the server restarted. GetTurn
-	// then returns one.
+	// Token is the caller's right to act on the turn. It is "" for a caller without this right. This
+	// happens if the run has the execution WORKERS, if another caller opened the turn, or if the server
+	// was restarted. GetTurn then returns a token.
 	Token string
 }
 
@@ -132,8 +133,8 @@ func toolsOf(prog *packcache.Program, promptKey string, policy *machine.ToolPoli
 	return tools
 }
 
-// prompt renders a template with the variables and the current artifacts of the run. It reads only
-// the artifacts that the template names.
+// prompt renders a template with the variables and the current artifacts of the run. It reads only the
+// artifacts that the template uses.
 func (r *Renderer) prompt(ctx context.Context, key machine.RunKey, prog *packcache.Program, s *machine.State, src string) (string, error) {
 	variables, err := r.variables(ctx, key)
 	if err != nil {
@@ -165,8 +166,7 @@ func scopeValue(v *history.Artifact) any {
 	return string(v.Value)
 }
 
-// artifactsNamed returns the artifacts that a template names, directly or in the fragments that it
-// includes.
+// artifactsNamed returns the artifacts that a template uses, directly or in fragments that it includes.
 func artifactsNamed(src string, fragments map[string]string) []string {
 	var names []string
 	seen := map[string]bool{}
@@ -187,7 +187,7 @@ func artifactsNamed(src string, fragments map[string]string) []string {
 	return names
 }
 
-// variables reads the variables that the run was started with.
+// variables reads the variables with which the run was started.
 func (r *Renderer) variables(ctx context.Context, key machine.RunKey) (map[string]any, error) {
 	variables, err := r.past.Variables(ctx, key)
 	if err != nil {
@@ -204,7 +204,7 @@ func (r *Renderer) variables(ctx context.Context, key machine.RunKey) (map[strin
 	return values, nil
 }
 
-// messages reads the part of the conversation that the open turn sees.
+// messages reads the messages of the conversation that the open turn sees.
 func (r *Renderer) messages(ctx context.Context, key machine.RunKey, s *machine.State) ([]machine.Message, error) {
 	i := slices.IndexFunc(s.Conversations, func(c machine.Conversation) bool { return c.State == s.Current })
 	if i < 0 {

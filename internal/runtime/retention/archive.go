@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Names of archived files: the run, the first part of its last hash, and this suffix.
+// The name of an archived file consists of the run, the first part of its last hash, and this suffix.
 const (
 	archiveSuffix = ".pawlrun"
 	// partSuffix is added while the file is incomplete.
@@ -23,16 +23,17 @@ const (
 	hashPrefixLen = 16
 )
 
-// archived writes the file of a run that has ended into a directory of the namespace, and returns when file
-// and name are on disk. An existing file has the same records: its name contains their hash, and a file gets
-// that name only when it is complete.
+// archived writes the file of an ended run into the directory of its namespace. It returns when the
+// file and its name are on disk. If the file already exists, it has the same records, because its name
+// contains their hash, and a file gets this name only when it is complete.
 func (r *Service) archived(ctx context.Context, dir, namespace string, key runtime.RunKey, st *machine.State) (path string, size int64, err error) {
 	if dir, err = r.madeDir(dir, namespace); err != nil {
 		return "", 0, err
 	}
 	path = filepath.Join(dir, fmt.Sprintf("%s.%s%s", key.ID, hex.EncodeToString(st.PrevHash[:])[:hashPrefixLen], archiveSuffix))
 	if info, err := os.Stat(path); err == nil {
-		// The crash before this point may have been one of the whole machine.
+		// The name must be synced again, because the machine may have crashed before the name was on
+		// disk.
 		return path, info.Size(), r.syncDir(dir)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", 0, err
@@ -43,7 +44,7 @@ func (r *Service) archived(ctx context.Context, dir, namespace string, key runti
 	return path, size, err
 }
 
-// spaceCheckBytes is how many bytes are written between two checks of the disk space.
+// spaceCheckBytes is the number of bytes that are written between two checks of the disk space.
 const spaceCheckBytes = 8 << 20
 
 // guardedWriter checks the disk space before the first byte and again after every spaceCheckBytes.
@@ -63,8 +64,9 @@ func (c *guardedWriter) Write(p []byte) (int, error) {
 	return c.out.Write(p)
 }
 
-// Clear removes incomplete files that a crash left in a directory of archives, in the namespaces for which
-// own returns true; nil = in all. No other process writes these files.
+// Clear removes incomplete files that a crash left in a directory of archives. It does this for the
+// namespaces for which own returns true. If own is nil, it does this for all namespaces. No other
+// process may write these files.
 func Clear(dir string, own func(namespace string) bool) error {
 	namespaces, err := os.ReadDir(dir)
 	for _, ns := range namespaces {
@@ -86,7 +88,7 @@ func clearParts(dir string) error {
 	return err
 }
 
-// written makes a file that gets its name only when it is complete and on disk.
+// written creates a file. The file gets its name only when it is complete and on disk.
 func (r *Service) written(path string, write func(out io.Writer) error) (size int64, err error) {
 	part := path + partSuffix
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -104,15 +106,16 @@ func (r *Service) written(path string, write func(out io.Writer) error) (size in
 		return 0, errors.Join(err, os.Remove(part))
 	}
 	if err := r.syncDir(filepath.Dir(path)); err != nil {
-		// By its name, the next round would think that the file is on disk.
+		// If the file kept its name, the next round would assume that it is on disk.
 		return 0, errors.Join(err, os.Remove(path))
 	}
 	return size, nil
 }
 
-// madeDir makes the directory of a namespace, and returns when its name is on disk, because an existing one
-// may have been made shortly before the machine crashed. The archive directory itself existed at the start.
-// If it is missing now, a disk is missing, and no directory is made in its place.
+// madeDir creates the directory of a namespace. It returns when the name of the directory is on disk.
+// It syncs the name even if the directory exists, because the directory may have been created shortly
+// before a crash of the machine. The archive directory itself existed at the start. If it is missing
+// now, a disk is missing, and madeDir does not create it.
 func (r *Service) madeDir(archive, namespace string) (dir string, err error) {
 	dir = filepath.Join(archive, namespace)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

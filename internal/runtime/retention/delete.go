@@ -10,17 +10,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Reasons of refusals while a parent run is active, and while an agent has not received its cancellation.
+// These are the reasons of refusals while a parent run is active, or while an agent has not received
+// its cancellation.
 const (
 	runNeeded   = "RUN_NEEDED"
 	agentUntold = "AGENT_UNTOLD"
 )
 
-// DeleteRun deletes a run that has ended, for ever; deleting the same run again is a duplicate.
+// DeleteRun permanently deletes a run that has ended. If the same run is deleted again, the answer is a
+// duplicate.
 //
-// Errors: PERMISSION_DENIED without the scope runs:delete; FAILED_PRECONDITION RUN_NOT_ENDED, RUN_NEEDED
-// while the run that delegated to it is active, AGENT_UNTOLD while an agent that it delegated to has not
-// received its cancellation.
+// Errors: PERMISSION_DENIED without the scope runs:delete; FAILED_PRECONDITION RUN_NOT_ENDED;
+// RUN_NEEDED while the run that delegated to it is active; AGENT_UNTOLD while an agent that it
+// delegated to has not received its cancellation.
 func (r *Service) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.Deleted, duplicate bool, err error) {
 	key, err := r.cfg.Engine.Find(ref)
 	if err == nil {
@@ -37,7 +39,7 @@ func (r *Service) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.
 	return r.delete(ctx, key, machine.Deleted{By: ref.Principal.Name()})
 }
 
-// delete deletes a run for the principal or rule in asked.
+// delete deletes a run. asked names the principal or the rule that requested the deletion.
 func (r *Service) delete(ctx context.Context, key runtime.RunKey, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
 	head, err := r.cfg.Engine.Head(ctx, key)
 	if err != nil && !machine.IsDeleted(err) {
@@ -51,7 +53,7 @@ func (r *Service) delete(ctx context.Context, key runtime.RunKey, asked machine.
 	asked.At = r.cfg.Clock.Now().UnixNano()
 	err = r.cfg.Engine.Inside(func() error {
 		return r.cfg.Engine.Evict(key, func() error {
-			// A removal that was begun is finished, even if the caller has gone.
+			// A deletion that has begun is completed, even if the caller has disconnected.
 			d, duplicate, err = r.cfg.Store.DeleteRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
 			if err == nil && r.cfg.Deleted != nil {
 				r.cfg.Deleted(key)
@@ -62,7 +64,8 @@ func (r *Service) delete(ctx context.Context, key runtime.RunKey, asked machine.
 	return d, duplicate, err
 }
 
-// unneeded refuses a run with an active parent, which may not have received its result yet.
+// unneeded returns an error if the run has an active parent, because the parent may not have received
+// the result of the run yet.
 func (r *Service) unneeded(ctx context.Context, key runtime.RunKey, st *machine.State) error {
 	if st.Parent == nil || st.Parent.Origin != "" || st.Imported {
 		return nil
@@ -81,8 +84,9 @@ func (r *Service) unneeded(ctx context.Context, key runtime.RunKey, st *machine.
 	}
 }
 
-// checkAgentsNotified refuses a run that has ended while an agent works for it that has not received the
-// cancellation. Delivery to an unreachable agent is given up after some minutes.
+// checkAgentsNotified returns an error if an agent still works for the ended run and has not received
+// the cancellation. If an agent is unreachable, the delivery of the cancellation is abandoned after
+// some minutes.
 func (r *Service) checkAgentsNotified(ctx context.Context, key runtime.RunKey, st *machine.State) error {
 	if !r.cfg.NotifiesAgents || !st.Status.Terminal() || st.Imported {
 		return nil
@@ -97,12 +101,12 @@ func (r *Service) checkAgentsNotified(ctx context.Context, key runtime.RunKey, s
 	}
 }
 
-// EraseRun erases the values of a run that has ended, for ever; erasing the same run again is a duplicate,
-// answered with the first erasure.
+// EraseRun permanently erases the values of a run that has ended. If the same run is erased again, the
+// answer is a duplicate that describes the first erasure.
 //
 // Errors: PERMISSION_DENIED without the scope runs:erase; INVALID_ARGUMENT REASON_REQUIRED;
-// FAILED_PRECONDITION RUN_NOT_ENDED, RUN_NOT_ERASABLE, RUN_NEEDED while the run that delegated to it is
-// active, ERASURE_OFF.
+// FAILED_PRECONDITION RUN_NOT_ENDED, RUN_NOT_ERASABLE, ERASURE_OFF; RUN_NEEDED while the run that
+// delegated to it is active.
 func (r *Service) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) (st *machine.State, duplicate bool, err error) {
 	key, err := r.cfg.Engine.Find(ref)
 	if err == nil {
@@ -124,7 +128,7 @@ func (r *Service) EraseRun(ctx context.Context, ref runtime.RunRef, reason strin
 		err = r.unneeded(ctx, key, head)
 	}
 	if err == nil && head.Erased == nil {
-		// The address of the agent is one of the erased values.
+		// The agents must be notified before the erasure, because their addresses are erased too.
 		err = r.checkAgentsNotified(ctx, key, head)
 	}
 	if err != nil {
@@ -133,7 +137,7 @@ func (r *Service) EraseRun(ctx context.Context, ref runtime.RunRef, reason strin
 	asked := machine.Erased{At: r.cfg.Clock.Now().UnixNano(), By: ref.Principal.Name(), Why: reason}
 	err = r.cfg.Engine.Inside(func() error {
 		return r.cfg.Engine.Evict(key, func() error {
-			// An erasure that was begun is finished, even if the caller has gone.
+			// An erasure that has begun is completed, even if the caller has disconnected.
 			st, duplicate, err = eraser.EraseRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
 			if r.cfg.Deleted != nil && MayHaveErased(err) {
 				// This is also called after a failed erasure.
@@ -145,8 +149,8 @@ func (r *Service) EraseRun(ctx context.Context, ref runtime.RunRef, reason strin
 	return st, duplicate, err
 }
 
-// MayHaveErased reports whether an erasure that returned this error may have begun, so that cached data of
-// the run must be dropped. A refused erasure has not begun.
+// MayHaveErased reports whether the erasure that returned this error may have begun. If it may have
+// begun, cached data of the run must be dropped. An erasure that was refused has not begun.
 func MayHaveErased(err error) bool {
 	refusal, refused := errors.AsType[*machine.Error](err)
 	if !refused {

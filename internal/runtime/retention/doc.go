@@ -1,8 +1,10 @@
-// Package retention deletes runs that a caller deletes or that a rule of the operator selects, and erases the
-// values of runs that a caller erases.
+// Package retention deletes runs that a caller deletes or that a rule of the operator selects, and
+// erases the values of runs that a caller erases.
 //
-// Owns: the rights to delete or erase a run, the runs that the rules select, and the files that are written
-// before. Keeps: an active run, or one with an active parent, is never deleted or erased. A rule that
-// archives deletes a run only when its file is on disk, complete and with its name. An interrupted round
-// starts again: the rules depend only on what is stored.
+// Owns: the checks of the right to delete or erase a run, the runs that the rules select, and the
+// archive files that are written before a deletion.
+//
+// Guarantees: an active run, or a run with an active parent, is never deleted or erased. A rule that
+// archives deletes a run only when its file is complete and on disk under its name. An interrupted
+// round starts again, because the rules depend only on stored data.
 package retention

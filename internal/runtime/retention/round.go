@@ -12,29 +12,32 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Principal is the recorded principal of deletions by a rule.
+// Principal is the principal that is recorded for deletions by a rule.
 const Principal = policy.RetentionName
 
-// pageRuns is how many runs are examined before the round pauses.
+// pageRuns is the number of runs that are examined before the round pauses.
 const pageRuns = 100
 
-// rest is the length of a pause, as a multiple of the time worked before it.
+// rest is the length of a pause, as a multiple of the working time before it.
 const rest = 3
 
-// mostFaults is the number of errors in a row after which a rule waits for the next round; its archive may be
-// full.
+// mostFaults is the number of consecutive errors after which a rule waits for the next round, because
+// its archive may be full.
 const mostFaults = 10
 
-// Outcome is the result for a run that no rule keeps.
+// Outcome is the result of applying a rule to a run that the rule does not keep.
 type Outcome string
 
 const (
-	// Deleted: the run was deleted. WouldDelete: it would have been, see Config.Preview.
+	// Deleted means that the run was deleted. WouldDelete means that it would have been deleted without
+	// Config.Preview.
 	Deleted     Outcome = "deleted"
 	WouldDelete Outcome = "would_delete"
-	// Needed: the run stays because its parent is active, or an agent has not received its cancellation.
+	// Needed means that the run is kept, because its parent is active or an agent has not received its
+	// cancellation.
 	Needed Outcome = "needed"
-	// Unarchived: its file could not be written, so the run stays. Failed: the run could not be deleted.
+	// Unarchived means that the run is kept, because its file could not be written. Failed means that
+	// the run could not be deleted.
 	Unarchived Outcome = "unarchived"
 	Failed     Outcome = "failed"
 	// Gone: a caller deleted the run meanwhile.
@@ -47,7 +50,8 @@ type Taken struct {
 	Namespace string
 	RunID     string
 	Outcome   Outcome
-	// Bytes is the approximate size of its rows; Archive is its file, of ArchivedBytes.
+	// Bytes is the approximate size of the run's rows. Archive is the file of the run, and
+	// ArchivedBytes is the size of this file.
 	Bytes         int64
 	Archive       string
 	ArchivedBytes int64
@@ -56,7 +60,7 @@ type Taken struct {
 	Announced bool
 }
 
-// Run starts a round at regular intervals, until ctx ends.
+// Run starts a round at regular intervals. It returns when ctx ends.
 func (r *Service) Run(ctx context.Context) error {
 	for {
 		select {
@@ -70,8 +74,8 @@ func (r *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Round deletes the runs that no rule keeps, and drops old data about deleted runs. An error of one run is
-// reported and does not stop the others, nor the function Also.
+// Round deletes the runs that no rule keeps, and drops old data about deleted runs. An error of one run
+// is reported, but Round continues with the other runs and with the function Also.
 func (r *Service) Round(ctx context.Context) error {
 	err := r.runs(ctx)
 	if r.cfg.Also != nil && !r.cfg.Preview {
@@ -99,11 +103,11 @@ func (r *Service) runs(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ready returns nil if deletions are possible now, else the reason.
+// ready returns nil if deletions are possible now. Otherwise it returns the reason why they are not.
 func (r *Service) ready(ctx context.Context) error {
 	err := errors.Join(ctx.Err(), r.cfg.Engine.Health())
 	if err == nil && r.cfg.Store != nil && !r.cfg.Preview {
-		// Otherwise each run would be archived first and then refused.
+		// Without this check, each run would be archived first, and then its deletion would be refused.
 		err = r.cfg.Store.Removes()
 	}
 	if err == nil && r.cfg.Ready != nil {
@@ -112,7 +116,7 @@ func (r *Service) ready(ctx context.Context) error {
 	return err
 }
 
-// fresh reports whether the run ended so recently that it is kept regardless of the rules.
+// fresh reports whether the run ended so recently that it is kept independent of the rules.
 func (r *Service) fresh(st *machine.State, now time.Time) bool {
 	grace := r.cfg.Grace
 	if st.Parent != nil && st.Parent.Origin != "" {
@@ -136,7 +140,7 @@ func (r *Service) forget(ctx context.Context, ns uint32) error {
 	})
 }
 
-// look examines the ended runs of a namespace, newest first.
+// look examines the ended runs of a namespace. The newest run comes first.
 func (r *Service) look(ctx context.Context, ns uint32) error {
 	if len(r.cfg.Rules) == 0 {
 		return nil
@@ -161,7 +165,7 @@ func (r *Service) look(ctx context.Context, ns uint32) error {
 	}
 }
 
-// pause waits, so that a round never takes more than its share of the disk.
+// pause waits, so that a round uses only its share of the disk's throughput.
 func (r *Service) pause(ctx context.Context, began time.Duration) {
 	worked := r.cfg.Clock.Elapsed() - began
 	if worked <= 0 {
@@ -185,7 +189,7 @@ type sweep struct {
 func (s *sweep) run(ctx context.Context, st *machine.State) error {
 	n := ruleOf(s.cfg.Rules, s.name, st)
 	if n < 0 || st.Imported {
-		// An imported run is kept for inspection, regardless of its age.
+		// An imported run is kept for inspection, independent of its age.
 		return nil
 	}
 	rule, tally, began := &s.cfg.Rules[n], &s.usage[n], s.cfg.Clock.Elapsed()
@@ -248,8 +252,8 @@ func (s *sweep) take(ctx context.Context, key runtime.RunKey, st *machine.State,
 	return t
 }
 
-// judged translates an error into an outcome: a needed run will be deleted later, and a missing run was
-// deleted by a caller.
+// judged translates an error into an outcome. A run that is still needed is deleted later. A run that
+// is missing was deleted by a caller.
 func (t Taken) judged(otherwise Outcome) Taken {
 	t.Outcome = otherwise
 	if machine.IsDeleted(t.Err) {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// fire processes the due instants of one schedule. After a failure, a later round decides anew; an
-// instant may be missed by then.
+// fire processes the due instants of one schedule. After a failure, a later round decides again. By
+// then, an instant may be missed.
 func (r *Scheduler) fire(ctx context.Context, e *entry) {
 	p := e.plan(time.Unix(0, e.mark.After), r.cfg.Clock.Now())
 	err := r.giveUp(ctx, e, &p)
@@ -85,22 +85,22 @@ func (r *Scheduler) start(ctx context.Context, e *entry, instant time.Time) (run
 	return answer.RunID, Fired, err
 }
 
-// findStarted finds the run that a principal started with an id, also a run that was deleted or
-// erased.
+// findStarted returns the run that a principal started with an id. It also finds a run that was deleted
+// or erased.
 func (r *Scheduler) findStarted(ctx context.Context, e *entry, principal, id string) (run string, begun bool, err error) {
 	row, begun, err := r.cfg.Used.Consumed(ctx, e.mark.Namespace, machine.Dedupe{
 		Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: principal, ID: id,
 	})
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeFailedPrecondition {
-		// The run was erased, so the values of the request are gone, but it is known that there was
-		// a run.
+		// The run was erased, so the values of the request no longer exist. But the row proves that
+		// there was a run.
 		return row.RunID, true, nil
 	}
 	return row.RunID, begun, err
 }
 
-// over reports whether the instant may start a run. It may not if the schedule has Skip set and the
-// previous run has not ended.
+// over reports whether the previous run allows the instant to start a run. It returns false if the
+// schedule has Skip set and the previous run has not ended.
 func (r *Scheduler) over(ctx context.Context, e *entry) (bool, error) {
 	if !e.Skip || e.mark.RunID == "" {
 		return true, nil
@@ -127,11 +127,11 @@ func (r *Scheduler) set(e *entry, mark machine.ScheduleMark) {
 	e.mark = mark
 }
 
-// draining is the reason of errors while the sidecar shuts down.
+// draining is the reason of errors that occur while the sidecar shuts down.
 const draining = "DRAINING"
 
-// fails records a failed attempt and returns its error. An error that is only caused by a shutdown
-// is not recorded.
+// fails records a failed attempt and returns its error. If the only cause of the error is a shutdown,
+// the attempt is not recorded.
 func (r *Scheduler) fails(ctx context.Context, e *entry, instant time.Time, err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); errors.Is(ctx.Err(), context.Canceled) || ok && refusal.Reason == draining {
 		return err

@@ -7,20 +7,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Shown is a listed schedule. It is a copy.
+// Shown is a schedule in a list. It is a copy, so the caller may change it.
 type Shown struct {
 	*Schedule
 	Mark machine.ScheduleMark
-	// Next are the next instants that can be found; none if the schedule is paused.
+	// Next are the next instants. It is empty if the schedule is paused or no instant was found.
 	Next []time.Time
-	// Fault describes the instant that could not be fired yet; nil = none.
+	// Fault describes the instant that could not be fired yet. It is nil if there is none.
 	Fault *Fault
 }
 
 // upcoming is how many next instants are listed.
 const upcoming = 5
 
-// ListSchedules lists the schedules of a namespace in the order of the file.
+// ListSchedules lists the schedules of a namespace in the order of the configuration file.
 //
 // Errors: PERMISSION_DENIED without the scope runs:read.
 func (r *Scheduler) ListSchedules(call runtime.Call) ([]Shown, error) {
@@ -47,7 +47,7 @@ func (r *Scheduler) ListSchedules(call runtime.Call) ([]Shown, error) {
 	return shown, nil
 }
 
-// upcoming returns the next instants after a mark that are planned for later than now.
+// upcoming returns the next instants after a mark whose planned time is later than now.
 func (s *Schedule) upcoming(after int64, now time.Time) (next []time.Time) {
 	at := later(time.Unix(0, after), now.Add(-s.Jitter-time.Minute))
 	for len(next) < upcoming {

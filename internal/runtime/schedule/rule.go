@@ -15,26 +15,27 @@ const MaxCronBytes = 256
 
 // Rule is a cron expression in a time zone. Its instants are whole minutes of the zone's clock.
 //
-// An expression with a fixed hour, like "30 2 * * *", fires once a day when the clock is changed.
-// If the clock skips the hour, it fires at the moment of the change. If the hour comes twice, it
-// fires the first time. An expression with an hour that begins with "*" follows the clock as it
-// runs.
+// An expression with a fixed hour, like "30 2 * * *", fires once a day, also when the clock is changed.
+// If the clock skips the hour, the expression fires at the moment of the change. If the hour occurs
+// twice, it fires the first time. An expression whose hour begins with "*" fires every time that the
+// clock shows a matching hour.
 type Rule struct {
 	text string
 	spec *cron.SpecSchedule
 	zone *time.Location
-	// runs reports whether every hour counts, also one that comes twice.
+	// runs reports whether every hour counts, so that an hour that occurs twice counts twice.
 	runs bool
 }
 
-// fields parses minute, hour, day of month, month, day of week, or a descriptor like @daily.
+// fields parses the five fields minute, hour, day of month, month and day of week, or a descriptor like
+// @daily.
 var fields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // words are the supported descriptors.
 const words = "@hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"
 
-// ParseCron parses an expression: five fields or a descriptor. It must not contain a time zone,
-// which is a separate setting.
+// ParseCron parses an expression that consists of five fields or a descriptor. It must not contain a
+// time zone, because the zone is a separate setting.
 func ParseCron(text string, zone *time.Location) (*Rule, error) {
 	text = strings.Join(strings.Fields(text), " ")
 	switch {
@@ -70,13 +71,14 @@ func (r *Rule) Cron() string { return r.text }
 // Zone returns the name of the zone.
 func (r *Rule) Zone() string { return r.zone.String() }
 
-// periods bounds a search; a zone has two periods a year.
+// periods bounds a search. A zone has about two periods of constant UTC offset in a year.
 const periods = 64
 
-// Next returns the first instant after a time, or the zero time if there is none within five years.
+// Next returns the first instant after a time. It returns the zero time if there is none within five
+// years.
 //
-// It goes through the periods in which the zone has one UTC offset. Within a period it treats the
-// zone's clock like UTC, where each day has 24 hours.
+// Next examines the periods in which the UTC offset of the zone is constant. Within a period it treats
+// the zone's clock like UTC, where each day has 24 hours.
 func (r *Rule) Next(after time.Time) time.Time {
 	at := after.In(r.zone)
 	from := wall(at)
@@ -84,7 +86,7 @@ func (r *Rule) Next(after time.Time) time.Time {
 		_, offset := at.Zone()
 		start, end := at.ZoneBounds()
 		if !r.runs && !start.IsZero() {
-			// Hours before the clock was set back do not count again.
+			// The hours before the clock was set back must not be counted again.
 			from = later(from, wall(start.Add(-time.Nanosecond).In(r.zone)))
 		}
 		next := r.spec.Next(from)

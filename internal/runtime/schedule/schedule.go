@@ -9,16 +9,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CatchUp says what happens to missed instants. An instant is missed if it is later than
+// CatchUp selects what happens to missed instants. An instant is missed if it is later than
 // [Schedule.StartingDeadline] allows, because the sidecar was down or the run could not be started.
 type CatchUp uint8
 
 const (
 	// CatchNone skips them.
 	CatchNone CatchUp = iota
-	// CatchLast fires the last of them, unless an instant that is not missed is due.
+	// CatchLast fires the last missed instant, unless an instant that is not missed is due.
 	CatchLast
-	// CatchAll fires the last Schedule.Most of them, in order.
+	// CatchAll fires the last missed instants, at most Schedule.Most of them, in order.
 	CatchAll
 )
 
@@ -27,7 +27,7 @@ var catchUps = [...]string{"none", "last", "all"}
 // String returns the word of the configuration file.
 func (c CatchUp) String() string { return catchUps[c] }
 
-// Schedule is an entry of the operator's file. It is immutable.
+// Schedule is one schedule of the operator's configuration file. It is immutable.
 type Schedule struct {
 	// Namespace and ID identify it.
 	Namespace string
@@ -36,26 +36,27 @@ type Schedule struct {
 	Catch     CatchUp
 	// Most bounds the instants that CatchAll fires.
 	Most int
-	// StartingDeadline is how much later than planned an instant may be fired. After that it is
-	// missed.
+	// StartingDeadline is the longest time between the planned time of an instant and its start. After
+	// that the instant is missed.
 	StartingDeadline time.Duration
-	// Jitter is the longest delay of an instant. The actual delay is derived from ID and instant.
+	// Jitter is the longest delay of an instant. The actual delay is derived from the ID and the
+	// instant.
 	Jitter time.Duration
 	// Skip reports whether an instant is skipped while the previous run has not ended.
 	Skip bool
-	// Paused reports whether firing is stopped; the progress is kept. Instants during the pause
-	// count as missed, as if the sidecar had been down.
+	// Paused reports whether no instants are fired. The progress of the schedule is kept. Instants
+	// during the pause count as missed, as if the sidecar had been down.
 	Paused bool
-	// Start is the start request of each run, without a RequestID. The run has the rights of its
-	// principal.
+	// Start is the start request for each run, without a RequestID. The run has the rights of the
+	// principal of the request.
 	Start runtime.StartRequest
 }
 
 // Prefix is the prefix of the request ids of scheduled runs.
 const Prefix = "schedule/"
 
-// Labels of scheduled runs, besides their own: the schedule, its instant, and the scopes of the
-// start.
+// These are the labels that a scheduled run has in addition to its own labels: the schedule, its
+// instant, and the scopes of the start.
 const (
 	LabelSchedule = "pawl.schedule"
 	LabelInstant  = "pawl.instant"
@@ -73,7 +74,7 @@ func (s *Schedule) request(instant time.Time) runtime.StartRequest {
 	return req
 }
 
-// planned returns when an instant is fired: the instant plus its jitter.
+// planned returns the time at which an instant is fired. It is the instant plus its jitter.
 func (s *Schedule) planned(instant time.Time) time.Time {
 	if s.Jitter <= 0 {
 		return instant
@@ -83,7 +84,8 @@ func (s *Schedule) planned(instant time.Time) time.Time {
 	return instant.Add(time.Duration(mixed(h.Sum64()) % uint64(s.Jitter+1)))
 }
 
-// mixed spreads the bits of a hash, as splitmix64 does, because the hashed inputs are very similar.
+// mixed spreads the bits of a hash, in the same way as splitmix64. This is necessary because the hashed
+// inputs are very similar.
 func mixed(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -92,20 +94,21 @@ func mixed(x uint64) uint64 {
 
 // plan is the decision about the instants after a mark.
 type plan struct {
-	// missed is the number of instants that are skipped, all before those that are fired; upto is
-	// the last of them.
+	// missed is the number of instants that are missed and not fired. All of them are earlier than the
+	// instants that are fired. upto is the last missed instant.
 	missed int
 	upto   time.Time
-	// fire are the instants to fire, in this order.
+	// fire are the instants to fire, in the order in which they are fired.
 	fire []time.Time
-	// next is the first instant that is not due, and when is its planned time; zero = none found.
+	// next is the first instant that is not due, and when is its planned time. Both are zero if no such
+	// instant was found.
 	next, when time.Time
 }
 
 // oldest bounds how far back instants are searched.
 const oldest = 10 * 366 * 24 * time.Hour
 
-// plan decides about the instants after a mark, as of now.
+// plan decides about the instants after a mark at the time now.
 func (s *Schedule) plan(after, now time.Time) (p plan) {
 	after = later(after, now.Add(-oldest))
 	var missed []time.Time

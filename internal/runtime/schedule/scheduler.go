@@ -16,7 +16,7 @@ import (
 // Engine is the part of the runtime engine that the scheduler uses.
 type Engine interface {
 	StartRun(ctx context.Context, req runtime.StartRequest) (runtime.Answer, error)
-	// Head returns the newest state of a run; RUN_NOT_FOUND, RUN_DELETED.
+	// Head returns the newest state of a run. Errors: RUN_NOT_FOUND, RUN_DELETED.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
@@ -27,7 +27,7 @@ type Used interface {
 	Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error)
 }
 
-// Store stores the progress of schedules. Each write is synced when it returns.
+// Store stores the progress of schedules. Each write returns after it was synced.
 type Store interface {
 	Marks(ctx context.Context) ([]machine.ScheduleMark, error)
 	Put(ctx context.Context, m machine.ScheduleMark) error
@@ -37,7 +37,7 @@ type Store interface {
 // Outcome is the result of instants.
 type Outcome string
 
-// The outcomes. A failed instant is retried as long as the settings of the schedule allow.
+// These are the outcomes. A failed instant is retried as long as the settings of the schedule allow it.
 const (
 	Fired   Outcome = "fired"
 	Missed  Outcome = "missed"
@@ -52,12 +52,12 @@ func Outcomes() []Outcome { return []Outcome{Fired, Missed, Skipped, Failed} }
 type Result struct {
 	Schedule *Schedule
 	Outcome  Outcome
-	// Instant is the last of the instants, N their number.
+	// Instant is the last one of the instants. N is the number of instants.
 	Instant time.Time
 	N       int
 	// RunID is the run of a fired instant.
 	RunID string
-	// Err is the error of a failed instant, Attempts the number of failures.
+	// Err is the error of a failed instant. Attempts is the number of failures.
 	Err      error
 	Attempts int
 }
@@ -66,18 +66,21 @@ type Result struct {
 type Config struct {
 	Engine Engine
 	Clock  runtime.Clock
-	// Store stores the progress of schedules, and Used the ids of runs; nil = no schedules.
+	// Store stores the progress of schedules. Used looks up the ids of runs. If Store is nil, there can
+	// be no schedules.
 	Store Store
 	Used  Used
-	// OnResult is called with each result; nil = no call.
+	// OnResult is called with each result. It may be nil.
 	OnResult func(Result)
-	// Ready returns nil, or the reason why no run may be started now; nil = always ready.
+	// Ready returns nil, or the reason why no run may be started now. If the function is nil, runs may
+	// always be started.
 	Ready func() error
 }
 
-// Bounds of the loop. It wakes at least every maxPollInterval, because the clock may be set. It
-// fires at most maxConcurrentFires schedules at once. A failed start is retried after firstPause,
-// and later after up to mostPause. One StartRun takes at most startTimeout.
+// These are the bounds of the loop. The loop wakes at least every maxPollInterval, because the clock
+// may be set. At most maxConcurrentFires schedules are fired at the same time. After a failure, the
+// first retry follows after firstPause, and later retries after at most mostPause. One StartRun takes
+// at most startTimeout.
 const (
 	maxPollInterval    = 15 * time.Second
 	maxConcurrentFires = 16
@@ -86,12 +89,12 @@ const (
 	startTimeout       = 30 * time.Second
 )
 
-// Scheduler fires schedules. The server creates and runs it. Safe for concurrent use.
+// Scheduler fires schedules. Safe for concurrent use.
 type Scheduler struct {
 	cfg     Config
 	changed chan struct{}
 
-	// turn is held while schedules are fired or replaced. mu guards the fields that follow.
+	// turn is held while schedules are fired or replaced. mu guards the fields below it.
 	turn    sync.Mutex
 	mu      sync.Mutex
 	entries []*entry
@@ -101,18 +104,19 @@ type Scheduler struct {
 type entry struct {
 	*Schedule
 	mark machine.ScheduleMark
-	// when is the time of the next action; zero = not known.
+	// when is the time of the next action. It is zero if the time is not known.
 	when time.Time
-	// fault describes the instant that could not be fired. retryAt is the time of the next attempt,
-	// by the clock's Elapsed.
+	// fault describes the instant that could not be fired. retryAt is the time of the next attempt, as
+	// a value of the clock's Elapsed.
 	fault   Fault
 	retryAt time.Duration
 }
 
-// Fault says why an instant was not fired yet.
+// Fault describes why an instant was not fired yet.
 type Fault struct {
 	Instant time.Time
-	// Attempts were made since Since; 0 = no fault. Err is the error of the last one.
+	// Attempts is the number of failed attempts since the time Since. It is 0 if there is no fault. Err
+	// is the error of the last attempt.
 	Attempts int
 	Since    time.Time
 	Err      error
@@ -132,8 +136,8 @@ func New(cfg Config) (*Scheduler, error) {
 	return &Scheduler{cfg: cfg, changed: make(chan struct{}, 1)}, nil
 }
 
-// Replace replaces all schedules and drops the stored progress of others. A schedule that is new,
-// or has another rule, begins now: its first instant is the next one.
+// Replace replaces all schedules. It drops the stored progress of schedules that no longer exist. A
+// schedule that is new or has another rule begins now, and its first instant is the next one.
 func (r *Scheduler) Replace(ctx context.Context, schedules []*Schedule) error {
 	if r.cfg.Store == nil || r.cfg.Used == nil {
 		if len(schedules) > 0 {
@@ -170,8 +174,8 @@ func (r *Scheduler) Replace(ctx context.Context, schedules []*Schedule) error {
 	return nil
 }
 
-// loadEntry returns the entry of a schedule. It takes the schedule's mark out of marks, or stores a
-// new one.
+// loadEntry returns the entry of a schedule. If marks contains the mark of the schedule, loadEntry
+// removes it from marks and uses it. Otherwise it stores a new mark.
 func (r *Scheduler) loadEntry(ctx context.Context, s *Schedule, marks *[]machine.ScheduleMark) (*entry, error) {
 	ns, err := r.cfg.Engine.Admit(s.Start.Call, runtime.ScopeRunsWrite)
 	if err != nil {
@@ -205,7 +209,7 @@ func (r *Scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// round fires due instants and returns the time until the next round.
+// round fires the due instants and returns the time until the next round.
 func (r *Scheduler) round(ctx context.Context) time.Duration {
 	r.turn.Lock()
 	defer r.turn.Unlock()

@@ -1,8 +1,10 @@
-// Package streams serves callers that read records while they are committed. It offers streams of records of one run or of all runs, with
-// filters and snapshots; waits for a run; and lists of records.
+// Package streams sends records to readers when they are committed. It offers streams of records of one
+// run or of all runs, with filters and snapshots; waits for a run; and lists of records.
 //
-// Owns: the newest entries in memory, the subscriptions and their wakes, and the memory budget for pages that readers have not taken yet.
+// Owns: the newest entries in memory, the subscriptions and their wakes, and the memory budget for
+// pages that readers have not received yet.
 //
-// Guarantees: a reader gets records in order and without a gap, and each record names the previous one that matched. A commit never waits
-// for a reader. All slow readers together use bounded memory.
+// Guarantees: a reader receives records in order and without a gap, and each record names the previous
+// record that matched. A commit never waits for a reader. The memory of all slow readers together is
+// bounded.
 package streams

@@ -13,7 +13,8 @@ type Filter struct {
 	RunID string
 	// Pack selects a pack by its id, id@version or digest.
 	Pack string
-	// States selects records at which the run is in one of these states. A Transition counts for the state that it enters.
+	// States selects records at which the run is in one of these states. A Transition belongs to the
+	// state that it enters.
 	States []string
 	// Status selects records after which the run has one of these statuses.
 	Status []machine.Status
@@ -21,7 +22,7 @@ type Filter struct {
 	Labels []machine.Label
 	// Kinds are the selected kinds of records. If it is empty, transitions and the end of the run are selected.
 	Kinds []machine.RecordKind
-	// Parent selects the runs that this run delegated to.
+	// Parent selects the runs that were started by a delegation of the run with this id.
 	Parent string
 }
 
@@ -44,13 +45,13 @@ func newKindSet(kinds []machine.RecordKind) kindSet {
 
 func (s kindSet) has(k machine.RecordKind) bool { return s&(1<<k) != 0 }
 
-// once reports whether each run has at most one record of these kinds.
+// once reports whether each run has at most one record of these kinds in total.
 func (s kindSet) once() bool { return s&^(1<<machine.RecEnded|1<<machine.RecOrigin) == 0 }
 
-// ofRuns reports whether the filter selects by properties of runs that never change.
+// ofRuns reports whether the filter uses properties of runs that never change.
 func (f *Filter) ofRuns() bool { return f.Pack != "" || len(f.Labels) > 0 || f.Parent != "" }
 
-// ofMoments reports whether the filter selects by the state or status that the run has at the record.
+// ofMoments reports whether the filter uses the state or status of the run at the record.
 func (f *Filter) ofMoments() bool { return len(f.States) > 0 || len(f.Status) > 0 }
 
 // matchesRun reports whether a run has the selected properties.

@@ -9,13 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// maxGone bounds the deleted and erased runs that are remembered. They are needed only for the short time between a commit and its
-// OnCommit.
+// maxGone bounds the number of deleted and erased runs that are remembered. They are needed only for
+// the short time between a commit and its OnCommit.
 const maxGone = 4096
 
-// Limits of wakes. All followers of a namespace are woken together, and at most once in an interval. They read the commits of the
-// interval as one page. The interval grows with the number of followers, so that there are at most about 2 000 wakes a second. It is
-// measured in real time and not with the runtime's clock, because it only paces goroutines and no run depends on it.
+// These constants limit how often followers are woken. All followers of a namespace are woken together,
+// at most once in an interval. They read the commits of the interval as one page. The interval grows
+// with the number of followers, so that there are at most about 2 000 wakes a second. It is measured in
+// real time and not with the runtime's clock, because it only limits goroutines, and no run depends on
+// it.
 const (
 	wakePerFollower = 500 * time.Microsecond
 	wakeSoonest     = 2 * time.Millisecond
@@ -51,7 +53,8 @@ type hub struct {
 type namespaceFeed struct {
 	recent *recentEntries
 	subs   map[*subscription]struct{}
-	// flushed is the time at which the followers were last woken. pending reports whether the next wake is scheduled.
+	// flushed is the time at which the followers were last woken. pending reports whether the next wake
+	// is scheduled.
 	flushed time.Time
 	pending bool
 }
@@ -74,7 +77,7 @@ func newHub(tailBytes int64) *hub {
 	}
 }
 
-// subscribe subscribes to a run, or to all runs of a namespace if the key has no id.
+// subscribe subscribes to a run. If the key has no id, it subscribes to all runs of the namespace.
 func (h *hub) subscribe(key runtime.RunKey) *subscription {
 	sub := &subscription{wake: make(chan struct{}, 1), key: key}
 	h.mu.Lock()
@@ -119,7 +122,8 @@ func (h *hub) unsubscribe(sub *subscription) {
 
 func (h *hub) close() { h.once.Do(func() { close(h.closed) }) }
 
-// OnCommit stores the entry of a commit for followers and wakes the subscriptions that wait.
+// OnCommit stores the entry of a commit for followers and wakes the subscriptions of the run and its
+// namespace.
 func (h *hub) OnCommit(c *runtime.Commit) {
 	if h.runSubs.Load() > 0 {
 		h.wakeRun(c.Key)
@@ -135,7 +139,8 @@ func (h *hub) OnCommit(c *runtime.Commit) {
 	}
 	sp.recent.put(c.Entry)
 	if h.isGone(c.Key) {
-		// The check comes after the put, so that a later deletion or erasure finds the entry.
+		// The check comes after the put, so that either the check or a later deletion or erasure
+		// removes the entry.
 		sp.recent.forget(c.Key.ID)
 	}
 	h.wakeFeed(sp)

@@ -18,21 +18,24 @@ type ListRecordsRequest struct {
 	// AfterSeq is the record after which the list begins. A PageToken replaces it.
 	AfterSeq  uint64
 	PageToken string
-	// PageSize is at most 1 000; 0 = 100. A page of large records holds fewer.
+	// PageSize is the maximum number of records in a page, at most 1 000. 0 means 100. A page of large
+	// records has fewer records.
 	PageSize int
-	// Snapshots adds to each record the run at that record, with the values of its artifacts.
+	// Snapshots adds the run to each record, as it was after the record, with the values of its
+	// artifacts.
 	Snapshots bool
 }
 
 // RecordPage is one page of records.
 type RecordPage struct {
 	Records []runtime.RecordRow
-	// NextPage is the token of the next page. It is "" if the run has no further record now. After a full page it is set even if no record
-	// follows.
+	// NextPage is the token of the next page. It is "" if the run has no further record now. After a
+	// full page it may be set even if no record follows.
 	NextPage string
 }
 
-// Cut shortens the page to its first n records, n >= 1. The next page begins after them.
+// Cut shortens the page to its first n records. n must be at least 1. The next page begins after these
+// records.
 func (p *RecordPage) Cut(n int) {
 	if n < len(p.Records) {
 		p.Records, p.NextPage = p.Records[:n], strconv.FormatUint(p.Records[n-1].Record.Seq, 10)

@@ -7,21 +7,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// watchPage bounds one page of a watch. oneEntry is the page that a watch reads when the shared
-// budget is used up.
+// watchPage bounds one page of a watch. oneEntry is the bound that a watch uses when the shared budget
+// is used up.
 var (
 	watchPage = machine.Page{Records: 256, Bytes: 1 << 20}
 	oneEntry  = machine.Page{Records: 1, Bytes: 1}
 )
 
-// pages is the memory budget that all watches share for pages that were read but not yet delivered. A watch that gets no part of the
-// budget reads single entries. So slow readers reduce the pages of other readers but never block them. Safe for concurrent use.
+// pages is the memory budget that all watches share. It counts pages that were read but not yet
+// delivered. A watch that gets no part of the budget reads single entries. So slow readers make the
+// pages of other readers smaller, but never block them. Safe for concurrent use.
 type pages struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// take reserves the bytes of a whole page. It returns the reserved bytes, or 0 if the budget is used up.
+// take reserves the bytes of a whole page and returns their number. It returns 0 if the budget is used
+// up.
 func (p *pages) take() int64 {
 	const want = 1 << 20
 	if p.used.Add(want) <= p.limit {

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// tailSlots bounds the number of recent entries in memory. It must be a power of two.
+// tailSlots is the number of recent entries that are kept in memory. It must be a power of two.
 const tailSlots = 4096
 
 // recentEntries is a ring of the newest entries of a namespace, by cursor, so that many followers do not read the same entries from the
@@ -61,7 +61,8 @@ func (t *recentEntries) dropThrough(cursor uint64) {
 	}
 }
 
-// forget removes the entries of a deleted run. A reader that finds an empty slot reads the store, where the deleted run leaves a gap.
+// forget removes the entries of a deleted run. A reader that finds an empty slot reads the store
+// instead. In the store, the deleted run is a gap.
 func (t *recentEntries) forget(run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,8 +74,8 @@ func (t *recentEntries) forget(run string) {
 	}
 }
 
-// after returns the entries that directly follow a cursor, within the bounds of page. It returns no entries if the next entry is not in
-// memory.
+// after returns the entries that directly follow a cursor, within the bounds of page. If the next entry
+// is not in memory, it returns none.
 func (t *recentEntries) after(cursor uint64, page machine.Page) []machine.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()

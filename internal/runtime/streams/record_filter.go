@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxTracks bounds the runs that a watch remembers. If a watch needs a run that it no longer remembers, it computes the data of the run
-// from the journal again.
+// maxTracks bounds the number of runs that a watch remembers. If a watch needs a run that it no longer
+// remembers, it computes the data of the run from the journal again.
 const maxTracks = 8192
 
 // recordFilter applies a [Filter] to entries in order, and gives each matching record the number of
@@ -24,15 +24,15 @@ type recordFilter struct {
 	snapshots bool
 	// statuses reports whether rows include the status of their run.
 	statuses bool
-	// tracks are the runs that the watch read most recently.
+	// tracks are the data of the runs that the watch read most recently.
 	tracks *cache.LRU[string, *track]
 }
 
-// track is the data that a watch has of one run.
+// track is the data that a watch keeps about one run.
 type track struct {
 	// skip reports whether the run does not have the selected properties.
 	skip bool
-	// seq is the last record that was examined. passed is the last record that matched.
+	// seq is the last record that was examined. passed is the last record that matched the filter.
 	seq, passed uint64
 	now         moment
 	// graph is set only if a status or snapshots are needed. state is set only for snapshots.
@@ -55,7 +55,8 @@ func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]runti
 		return nil, err
 	}
 	rows, err := f.take(ctx, tr, entry)
-	// An ended run has no further records. If it were remembered, each of many slow readers would hold all runs that it has read.
+	// An ended run has no further records, so it is not remembered. Otherwise each of many slow readers
+	// would hold all runs that it has read.
 	if err != nil || ends(entry) {
 		f.tracks.Remove(entry.RunID)
 	}
@@ -99,7 +100,8 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 	return rows, nil
 }
 
-// status returns the status of a run after an entry. It returns 0 if rows include no status.
+// status returns the status of a run after an entry. It returns 0 if the rows do not contain the
+// status.
 func (f *recordFilter) status(tr *track, entry *machine.Entry) machine.Status {
 	if !f.statuses {
 		return 0
@@ -119,7 +121,7 @@ func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.Stat
 	return &runtime.RunView{State: s, Artifacts: values}, nil
 }
 
-// track returns the track of the entry's run as it is before the entry.
+// track returns the track of the entry's run before the entry is applied.
 func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track, error) {
 	tr, ok := f.tracks.Get(entry.RunID)
 	if ok && (tr.skip || tr.seq+1 == entry.First) {
@@ -133,7 +135,7 @@ func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track,
 	return tr, nil
 }
 
-// prime computes a track for a run whose first entry in this watch is the given one.
+// prime computes the track of a run when the watch reads the first entry of this run.
 func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entry) error {
 	key := runtime.RunKey{Namespace: f.ns, ID: entry.RunID}
 	if f.want.ofRuns() || f.snapshots || f.statuses || len(f.want.Status) > 0 {
@@ -169,8 +171,9 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 	return f.lookBack(ctx, tr, key)
 }
 
-// retrace computes the state and status of a run at the record of its track, and the last record that matched. It reads the visits
-// backwards. The last visit gives the state and status, and usually also the matching record.
+// retrace computes the state and the status of a run at the record of its track, and the last record
+// that matched. It reads the visits backwards. The last visit determines the state and the status, and
+// usually contains the last matching record.
 func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKey) error {
 	for last := tr.seq; last > 0; {
 		first, err := f.visitStart(ctx, key, last)
@@ -192,7 +195,8 @@ func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKe
 	return nil
 }
 
-// visitStart returns the last record at or before seq that alone determines the state of the run. It returns 1 if there is none.
+// visitStart returns the last record at or before seq that alone determines the state of the run. If
+// there is none, it returns 1.
 func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq uint64) (uint64, error) {
 	for seq > 0 {
 		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
@@ -209,8 +213,9 @@ func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq u
 	return 1, nil
 }
 
-// follow reads the records [first, last] of a run. The first record must determine the state of the run. It returns the moment after the
-// last record, and the last of these records that matched.
+// follow reads the records from first to last of a run. The first record must determine the state of
+// the run. follow returns the state and status after the last record, and the last of these records
+// that matched.
 func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime.RunKey, first, last uint64) (now moment, passed uint64, err error) {
 	for next := first; next <= last; {
 		page := history.Page

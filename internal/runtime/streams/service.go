@@ -34,7 +34,7 @@ type Engine interface {
 	NamespaceName(number uint32) string
 }
 
-// Store is the part of the store that the streams use besides [history.Reader].
+// Store is the part of the store that the streams use in addition to [history.Reader].
 type Store interface {
 	// Entries returns a run's entries that hold records >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
@@ -42,7 +42,7 @@ type Store interface {
 	Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error)
 	// Journal returns entries of all runs with cursor > after, in cursor order. It also returns the cursor up to which it has read.
 	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
-	// Tail returns the newest cursor of a namespace; Epoch returns the id of the store.
+	// Tail returns the newest cursor of a namespace. Epoch returns the id of the store.
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Epoch() [16]byte
 }
@@ -51,7 +51,8 @@ type Store interface {
 type Readers interface {
 	// Resume returns the position of a consumer. known reports whether the consumer exists.
 	Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error)
-	// Enter makes a watch the current watch of its consumer. It stores a new consumer.
+	// Enter makes a watch the current watch of its consumer. If the consumer is not known, Enter stores
+	// it.
 	Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (Reading, error)
 }
 
@@ -64,16 +65,18 @@ type Reading interface {
 	Close()
 }
 
-// Live gives access to progress that is not a record. It exists only in the memory of this process,
-// and watches of a run can include it.
+// Live provides progress that is not a record. It exists only in the memory of this process. A watch of
+// a run can include it.
 type Live interface {
 	// Output returns the piece of a run's turn output that follows a position. It returns false if there is no such piece yet.
 	Output(key runtime.RunKey, after render.OutputPosition) (render.OutputChunk, bool)
-	// AssignedTurn returns the number of the turn of a run that was assigned and is not known to be over; 0 = none.
+	// AssignedTurn returns the number of the turn of a run that was assigned and is not known to have
+	// ended. 0 means that there is none.
 	AssignedTurn(key runtime.RunKey) uint64
 }
 
-// Config configures a [Service]. Live is optional. Numbers have a default, which zero selects. All other fields are required.
+// Config configures a [Service]. Live is optional. A number of zero selects the default. All other
+// fields are required.
 type Config struct {
 	Engine   Engine
 	Store    Store
@@ -85,16 +88,16 @@ type Config struct {
 	Live Live
 	// TailBytes bounds the recent entries in memory, in bytes. Default 16 MiB.
 	TailBytes int64
-	// Bytes bounds the pages that all watches together have read and not yet delivered, in bytes. In addition each watch may hold one entry.
-	// Default 64 MiB.
+	// Bytes bounds the pages that all watches together have read but not yet delivered, in bytes. In
+	// addition, each watch may hold one entry. Default 64 MiB.
 	Bytes int64
 	// Heartbeat is the longest time between two pages of a watch. Default 15 s.
 	Heartbeat time.Duration
 }
 
-// Service serves watches, waits and lists of records. It observes commits ([Service.OnCommit]),
-// which never wait for a watch: a watch that is behind reads the missed entries from the store. The
-// server that creates it calls [Service.End] after the engine has drained. Safe for concurrent use.
+// Service serves watches, waits and lists of records. It observes commits ([Service.OnCommit]). A
+// commit never waits for a watch: if a watch is too slow, it reads the missed entries from the store.
+// The server must call [Service.End] after the engine has drained. Safe for concurrent use.
 type Service struct {
 	cfg   Config
 	hub   *hub
@@ -133,7 +136,8 @@ func New(cfg Config) (*Service, error) {
 // the watches that wait.
 func (r *Service) OnCommit(c *runtime.Commit) { r.hub.OnCommit(c) }
 
-// Forget removes the entries of a deleted run from memory. Later readers find a gap in its place, as in the store.
+// Forget removes the entries of a deleted run from memory. Later readers find a gap in their place, in
+// memory as in the store.
 func (r *Service) Forget(key runtime.RunKey) { r.hub.forget(key) }
 
 // NotifyChanged wakes the watches of a run after a change that is not a record.

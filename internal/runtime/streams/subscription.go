@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// WatchSubscription opens a watch that follows the records after a webhook's position, with the
-// rights of the webhook's owner. The records must be rendered with the returned call.
+// WatchSubscription opens a watch that returns the records after a webhook's position. The watch has
+// the rights of the webhook's owner. The records must be rendered with the returned call.
 func (r *Service) WatchSubscription(ctx context.Context, sub *machine.Subscription) (w *Watch, call runtime.Call, err error) {
 	call = runtime.Call{Principal: runtime.Principal{Subject: sub.Owner, Scopes: runtime.ScopeRunsRead}}
 	call.Namespace = r.cfg.Engine.NamespaceName(sub.Namespace)

@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// ErrEnded ends a watch. It means that the followed run has ended, or that a watch that does not follow has reached the record that was
-// the newest when it began.
+// ErrEnded is returned when a watch has ended. Either the followed run has ended, or a watch that does
+// not follow has reached the record that was the newest one when the watch began.
 var ErrEnded = errors.New("the watch has ended")
 
 // Request is the argument of [Service.Watch].
@@ -24,24 +24,28 @@ type Request struct {
 	Filter Filter
 	// AfterSeq resumes a watch of one run after this record.
 	AfterSeq uint64
-	// AfterCursor resumes the watch after the cursor of a row or heartbeat; "" = from the start.
+	// AfterCursor resumes the watch after the cursor of a row or heartbeat. "" means from the first
+	// record.
 	AfterCursor string
 	// FromNow makes the watch begin after the newest record. The first page is then a heartbeat.
 	FromNow bool
 	// Follow makes the watch wait for records that are committed later.
 	Follow bool
-	// Snapshots adds to each row the run as it was after the row's commit.
+	// Snapshots adds the run to each row, as it was after the row's commit.
 	Snapshots bool
 	// Statuses adds to each row the status of the run after the row's commit. It is only for the watch of one run.
 	Statuses bool
-	// Output adds the output of turns that workers are executing. It is only for the watch of one run that follows. OutputAfter is the
-	// position up to which the caller has already read the output.
+	// Output adds the output of turns that workers are executing. It is possible only for a watch of
+	// one run that follows. OutputAfter is the position up to which the caller has already read the
+	// output.
 	Output      bool
 	OutputAfter render.OutputPosition
-	// Assignments adds a page when the open turn of the run was assigned, because no record shows this. It is only for the watch of one run.
+	// Assignments adds a page when the open turn of the run is assigned. No record shows this. It is
+	// possible only for a watch of one run.
 	Assignments bool
-	// Consumer is the consumer that watches all runs; "" = none. Without AfterCursor the watch begins after the consumer's acknowledged
-	// position. A newer watch of the same consumer ends the older watch.
+	// Consumer is the consumer that watches all runs. It is "" if there is none. Without AfterCursor
+	// the watch begins after the consumer's acknowledged position. A newer watch of the same consumer
+	// ends an older one.
 	Consumer string
 }
 
@@ -52,33 +56,36 @@ type Page struct {
 	Cursor runtime.Cursor
 	// Heartbeat reports whether the page has no records because none matched for a while.
 	Heartbeat bool
-	// Output are pieces of turn output, if requested. A page with output has no records.
+	// Output are pieces of turn output, if the caller requested them. A page with output has no
+	// records.
 	Output []render.OutputChunk
-	// AssignedTurn is the turn that was assigned, if requested; 0 = none. A page with an assigned turn has no records.
+	// AssignedTurn is the turn that was assigned, if the caller requested this. It is 0 if no turn was
+	// assigned. A page with an assigned turn has no records.
 	AssignedTurn uint64
 }
 
-// Watch reads records in order, as fast as its caller calls Next. Unread records stay in the store, so a slow caller gets all records
-// late and blocks no other code. Not safe for concurrent use.
+// Watch reads records in order. Its caller determines the speed by calling Next. Unread records stay in
+// the store, so a slow caller receives all records late and does not block other code. Not safe for
+// concurrent use.
 type Watch struct {
 	r      *Service
 	key    runtime.RunKey
 	follow bool
 	filter *recordFilter
-	// at is the position after the last record that was read. until is the end of a watch that does not follow: a position, or a seq of one
-	// run.
+	// at is the position after the last record that was read. until is the end of a watch that does not
+	// follow. It is a position, or a seq of one run.
 	at    runtime.Cursor
 	seq   uint64
 	until uint64
 	// sub is the subscription of the watch. It is nil if the watch does not follow.
 	sub       *subscription
 	heartbeat <-chan time.Time
-	// lastPageAt is the time of the last page, as the clock's Elapsed.
+	// lastPageAt is the time of the last page, as a value of the clock's Elapsed.
 	lastPageAt time.Duration
 	over       bool
 	// pageBytes is the part of the shared budget that the last page uses, in bytes.
 	pageBytes int64
-	// greet reports whether the first page must be a heartbeat with the start position.
+	// greet reports whether the first page must be a heartbeat that contains the start position.
 	greet bool
 	// output reports whether the caller requested turn output. outputAfter is the position up to which the output was read.
 	output      bool
@@ -129,7 +136,8 @@ func (r *Service) Watch(ctx context.Context, req Request) (*Watch, error) {
 	return w, nil
 }
 
-// resume makes a consumer's watch start at its acknowledged position. If the request has a cursor, the cursor applies instead.
+// resume makes a consumer's watch start at its acknowledged position. If the request contains a cursor,
+// the watch starts at the cursor instead.
 func (r *Service) resume(ctx context.Context, ns uint32, req *Request) (known bool, err error) {
 	at, known, err := r.cfg.Readers.Resume(ctx, ns, req.Consumer, req.Principal.Name())
 	if err != nil || !known {
@@ -200,7 +208,8 @@ func (w *Watch) beginRun(ctx context.Context, req *Request) error {
 	return err
 }
 
-// seqBehind returns the last record of the run at or before the cursor. It uses binary search, because cursors increase with seqs.
+// seqBehind returns the last record of the run at or before the cursor. It uses binary search, because
+// later records have greater cursors.
 func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 	var failed error
 	n := sort.Search(int(last), func(i int) bool {
@@ -218,11 +227,11 @@ func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 	return uint64(n), nil
 }
 
-// Next waits for the next page. If there is none for Config.Heartbeat, it returns a heartbeat. Next releases the memory of the previous
-// page.
+// Next waits for the next page. If there is none for the time Config.Heartbeat, it returns a heartbeat.
+// Next releases the memory of the previous page.
 //
 // Errors: [ErrEnded] ends the watch. CONSUMER_REPLACED and CONSUMER_NOT_FOUND end the watch of a
-// consumer. All other errors come from ctx or the store, and Next may be called again.
+// consumer. All other errors come from ctx or the store. After such an error Next may be called again.
 func (w *Watch) Next(ctx context.Context) (Page, error) {
 	w.forget()
 	if err := w.replaced(); err != nil {
@@ -237,7 +246,8 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 		if err != nil {
 			return Page{}, err
 		}
-		// This output arrived before the entries, so it is delivered first. The entries are read again later.
+		// The output arrived before the entries, so it must be delivered first. The entries are read
+		// again later.
 		if chunks := w.chunks(); len(chunks) > 0 {
 			return Page{Output: chunks, Cursor: w.at}, nil
 		}
@@ -265,7 +275,7 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 	}
 }
 
-// maxChunks bounds the pieces of output in one page.
+// maxChunks bounds the number of pieces of output in one page.
 const maxChunks = 16
 
 // chunks returns the pieces of output that precede the next record.
@@ -291,8 +301,8 @@ func (w *Watch) chunk() (chunk render.OutputChunk, ok bool) {
 	return chunk, ok && (chunk.Behind <= w.seq || w.over)
 }
 
-// newlyAssignedTurn returns the turn that was assigned since the last call; 0 = none. It returns a turn only after the watch has read the
-// record that opened it.
+// newlyAssignedTurn returns the turn that was assigned since the last call, or 0. It returns a turn
+// only after the watch has read the record that opened the turn.
 func (w *Watch) newlyAssignedTurn() uint64 {
 	if !w.assignments || w.key.ID == "" || w.r.cfg.Live == nil {
 		return 0
@@ -385,7 +395,7 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 		}
 		seen, err := w.filter.entry(ctx, entry)
 		if w.key.ID == "" && machine.IsDeleted(err) {
-			// The run was deleted after its entry was read. Now it is a gap.
+			// The run was deleted after its entry was read. The entry is now a gap.
 			seen, err = nil, nil
 		}
 		if machine.IsErased(err) && !entry.Erased {
@@ -415,7 +425,7 @@ func (w *Watch) interrupted() bool {
 	return now
 }
 
-// behind reports whether the record follows the position at which the watch was resumed.
+// behind reports whether the record comes after the position at which the watch was resumed.
 func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
 	if w.key.ID != "" {
 		return seq > w.seq && (w.follow || seq <= w.until)

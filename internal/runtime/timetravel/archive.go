@@ -14,23 +14,23 @@ import (
 )
 
 // Archive verifies the stored data of a run, and exports and imports runs as portable files. It is
-// optional: a store without access to the raw bytes has none.
+// optional, because a store without access to the raw bytes cannot offer it.
 type Archive interface {
-	// Prove replays a run's journal and compares the stored bytes. The proof contains the errors
-	// that it finds. [machine.ErrNoRun].
+	// Prove replays a run's journal and compares the result with the stored bytes. The proof contains
+	// the errors that it finds. Error: [machine.ErrNoRun].
 	Prove(ctx context.Context, ns uint32, run string, g *machine.Graph) (machine.Proof, error)
 	// Export writes the file of a run; [machine.ErrNoRun].
 	Export(ctx context.Context, ns uint32, run string, out io.Writer) error
-	// Unpack reads a file. The caller must pass the result to Discard.
+	// Unpack reads a file. The caller must later pass the result to Discard.
 	Unpack(in io.Reader) (machine.Export, error)
 	Discard(x machine.Export) error
 	// Import verifies an unpacked file and stores its run, marked as imported.
 	Import(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (st *machine.State, duplicate bool, err error)
 }
 
-// VerifyRun verifies a run's journal: its hash chain over the stored bytes, and that its inputs
-// produce exactly its records and state (docs/reference/semantics.md §12). It executes no tools or
-// models. The proof contains the errors and names the first bad record.
+// VerifyRun verifies a run's journal (docs/reference/semantics.md §12). It checks the hash chain over
+// the stored bytes, and that the inputs produce exactly the records and the state. It executes no tools
+// or models. The proof contains the errors and names the first bad record.
 func (r *Service) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Proof, error) {
 	key, err := r.archived(ref)
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *Service) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Pr
 	return r.cfg.Archive.Prove(ctx, key.Namespace, key.ID, prog.Graph)
 }
 
-// ExportRun writes the portable file of a run as it is now. It requires the scope runs:read,
+// ExportRun writes the portable file of a run in its present state. It requires the scope runs:read,
 // because the file contains the blobs that the run refers to.
 func (r *Service) ExportRun(ctx context.Context, ref runtime.RunRef, out io.Writer) error {
 	if err := policy.Require(ref.Principal, policy.RunsRead); err != nil {
@@ -81,11 +81,11 @@ func archiveOff() error {
 	}
 }
 
-// ImportRun stores the run of a portable file. The run can be read, compared and forked, but
-// accepts no input (IMPORTED). Importing the same file again is a duplicate.
+// ImportRun stores the run of a portable file. The run can be read, compared and forked, but it accepts
+// no input (IMPORTED). If the same file is imported again, the answer is a duplicate.
 //
 // Errors: PERMISSION_DENIED without the scope packs:write; INVALID_ARGUMENT EXPORT_INVALID or
-// EXPORT_TRUNCATED, FAILED_PRECONDITION EXPORT_NEWER, RESOURCE_EXHAUSTED EXPORT_TOO_LARGE,
+// EXPORT_TRUNCATED; FAILED_PRECONDITION EXPORT_NEWER; RESOURCE_EXHAUSTED EXPORT_TOO_LARGE;
 // ALREADY_EXISTS RUN_EXISTS. After an error no data is stored.
 func (r *Service) ImportRun(ctx context.Context, call runtime.Call, in io.Reader) (st *machine.State, duplicate bool, err error) {
 	ns, err := r.cfg.Engine.Admit(call, policy.PacksWrite)
@@ -106,7 +106,7 @@ func (r *Service) ImportRun(ctx context.Context, call runtime.Call, in io.Reader
 		if err != nil {
 			return err
 		}
-		// An import that has begun is completed even if its caller leaves.
+		// An import that has begun is completed, even if the caller has disconnected.
 		st, duplicate, err = r.cfg.Archive.Import(context.WithoutCancel(ctx), ns, x, row, graph, at)
 		return err
 	})

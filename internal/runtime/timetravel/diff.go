@@ -16,14 +16,15 @@ const (
 	maxPath    = 1000
 	maxChanges = 1000
 	maxText    = 256 << 10
-	// maxForkDepth bounds how many forks a path is followed back.
+	// maxForkDepth bounds the number of forks through which the path of a run is followed back to its
+	// sources.
 	maxForkDepth = 16
 )
 
-// DiffRequest is the argument of [Service.DiffRuns]; runtime.RunRef names the first run.
+// DiffRequest is the argument of [Service.DiffRuns]. runtime.RunRef names the first run.
 type DiffRequest struct {
 	runtime.RunRef
-	// Seq and OtherSeq name records; 0 = the current state.
+	// Seq and OtherSeq are the records that are compared. 0 means the current state.
 	Seq      uint64
 	Other    string
 	OtherSeq uint64
@@ -36,8 +37,8 @@ type RunPoint struct {
 	Messages int
 }
 
-// PathStep is one state in the path of a run: a Transition, or the Origin of a fork with a source
-// that is not in this store.
+// PathStep is one state in the path of a run. It is a Transition, or the Origin of a fork whose source
+// is not in this store.
 type PathStep struct {
 	RunID        string
 	Seq          uint64
@@ -47,8 +48,8 @@ type PathStep struct {
 // Diff is the difference between two points.
 type Diff struct {
 	Base, Other RunPoint
-	// Common is the number of states that both paths begin with. The paths contain the states after
-	// those.
+	// Common is the number of states with which both paths begin. The paths contain only the states
+	// after these.
 	Common                 int
 	BasePath, OtherPath    []PathStep
 	Visits, Edges, Budgets []machine.CountChange
@@ -107,7 +108,7 @@ func (r *Service) point(ctx context.Context, key runtime.RunKey, seq uint64) (po
 	if err != nil {
 		return p, err
 	}
-	// A commit is one moment, so all data is compared as of the end of the commit.
+	// A commit is one moment, so all data is compared as it was at the end of the commit.
 	at := p.State.Seq
 	if p.artifacts, err = r.cfg.Past.Artifacts(ctx, key, p.State, at); err != nil {
 		return p, err

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// jsonDiff compares two JSON documents, location by location. Libraries produce patches, in which a
-// pointer depends on the operations before it. Here every pointer refers to the unchanged
-// documents.
+// jsonDiff compares two JSON documents location by location. Libraries produce patches. In a patch, a
+// pointer depends on the operations before it. Here every pointer refers to the unchanged documents.
 type jsonDiff struct {
 	changes   []ValueChange
 	truncated bool

@@ -16,7 +16,7 @@ import (
 type ChangeKind uint8
 
 const (
-	// Added means that only the other point has the value.
+	// Added means that only the second point has the value.
 	Added ChangeKind = iota + 1
 	// Removed means that only the first point has the value.
 	Removed
@@ -29,7 +29,7 @@ type ValueChange struct {
 	// Path is a JSON pointer into the documents that have the value.
 	Path string
 	Kind ChangeKind
-	// Base and Other are compact JSON; nil if the point has no value.
+	// Base and Other are the values as compact JSON. A value is nil if the point does not have it.
 	Base, Other []byte
 }
 

@@ -20,44 +20,49 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// ForkRequest is the argument of [Service.ForkRun]; runtime.RunRef names the source.
+// ForkRequest is the argument of [Service.ForkRun]. runtime.RunRef names the source.
 type ForkRequest struct {
 	runtime.RunRef
-	// AtSeq is the record to start from: the state after the commit that holds it; 0 = the current
-	// state.
+	// AtSeq is the record at which the fork begins. The fork copies the state after the commit that
+	// contains this record. 0 means the current state.
 	AtSeq uint64
-	// Pack is "id", "id@version" or "sha256:<hex>"; "" = the source's.
+	// Pack is "id", "id@version" or "sha256:<hex>". "" means the pack of the source.
 	Pack string
-	// Variables is one JSON object that overrides the source's variables; empty = {}.
+	// Variables is one JSON object. Its values replace those of the source's variables. If it is empty,
+	// it means {}.
 	Variables []byte
-	// Artifacts replace the values of these artifacts, in each mode of artifact.
+	// Artifacts are values that replace the values of these artifacts, in any mode of artifact.
 	Artifacts []machine.ArtifactWrite
 	// Labels override the source's labels.
 	Labels []machine.Label
-	// Execution is the execution of the new run; unset = the source's.
+	// Execution is the execution of the new run. If it is unset, the new run has the execution of the
+	// source.
 	Execution machine.Execution
-	// MaxSteps and MaxWallTime lower the bounds of the pack; 0 = the pack's.
+	// MaxSteps and MaxWallTime lower the bounds of the pack. 0 means that the bound of the pack
+	// applies.
 	MaxSteps    int
 	MaxWallTime time.Duration
-	// ReuseSteps says whether the answered steps of the visit keep their recorded answers; nil =
-	// yes, unless pack or artifacts are changed.
+	// ReuseSteps reports whether the answered steps of the visit keep their recorded answers. nil means
+	// yes, unless the pack or artifacts are changed.
 	ReuseSteps *bool
-	// RequestID is the idempotency id, unique for each principal and namespace; "" = none.
+	// RequestID is the idempotency id. It is unique for a principal and a namespace. It is "" if there
+	// is none.
 	RequestID string
-	// Traceparent is the same as in [StartRequest]. A fork is not part of its source's trace.
+	// Traceparent has the same meaning as in [StartRequest]. A fork is not part of the trace of its
+	// source.
 	Traceparent string
 }
 
 // ForkRun creates a run as a copy of another run at one of its records (docs/reference/semantics.md
 // §12). It returns the new run with its Origin and its open turn. The copy is independent of its
-// source. Pending steps are not copied. Idempotent by RequestID like StartRun.
+// source. Pending steps are not copied. ForkRun is idempotent by RequestID, like StartRun.
 //
 // Errors: NOT_FOUND RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
-// FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables and labels, and of
-// SetArtifacts for artifacts. PERMISSION_DENIED without the scope runs:write. PERMISSION_DENIED
-// without events:external in three cases: for an imported run; for a run that has left a state with
-// external orchestration; and for a fork into the middle of a pack with an external state, if the
-// pack is another one or the source started in the middle.
+// FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; for variables and labels the errors of StartRun; for
+// artifacts the errors of SetArtifacts. PERMISSION_DENIED without the scope runs:write.
+// PERMISSION_DENIED without events:external in three cases: for an imported run; for a run that has
+// left a state with external orchestration; and for a fork into the middle of a pack that has an
+// external state, if the pack is not the source's pack or the source started in the middle.
 func (r *Service) ForkRun(ctx context.Context, req ForkRequest) (runtime.Answer, error) {
 	source, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
@@ -134,11 +139,11 @@ func (r *Service) prepareFork(ctx context.Context, source runtime.RunKey, req *F
 	return fork, prog, r.copyBodies(ctx, source, prog.Graph, &fork)
 }
 
-// checkApproval prevents a caller that may not approve from bypassing an approval with a fork. A
-// fork executes again, perhaps with other values, what was approved in the source. With another
-// pack, or if an admin started the source in the middle, the fork may begin behind a state that the
-// source was never in. The history of an imported run is not trusted, because any author could have
-// written its file.
+// checkApproval prevents a caller that may not approve from bypassing an approval with a fork. A fork
+// executes again what was approved in the source, perhaps with other values. With another pack, or if
+// an admin started the source in the middle, the fork may begin after an external state that the source
+// never visited. The history of an imported run is not trusted, because any author could have written
+// its file.
 func (r *Service) checkApproval(ctx context.Context, ns uint32, p runtime.Principal, g *machine.Graph, from *machine.State) error {
 	behind := from.Imported || leftExternal(g, from) || from.EntryOverride && hasExternal(g, from.Current)
 	if from.Digest != g.Digest {
@@ -176,8 +181,8 @@ func hasExternal(g *machine.Graph, current string) bool {
 	return false
 }
 
-// forkProgram returns the program of the new run: the source's, or the one for its entry in another
-// pack.
+// forkProgram returns the program of the new run. It is the program of the source or, if the request
+// names another pack, the program for the same entry in that pack.
 func (r *Service) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*packcache.Program, pack.Entry, error) {
 	entry := pack.Entry{Agent: from.Agent}
 	if from.EntryOverride {
@@ -190,8 +195,8 @@ func (r *Service) forkProgram(ctx context.Context, ns uint32, ref string, from *
 	return prog, entry, err
 }
 
-// labelsOf returns the labels of a copy. A run that an agent of this store started has no labels
-// and is counted by the labels of another run. A copy has no such run, so it gets those labels
+// labelsOf returns the labels of a copy. A run that an agent of this store executes has no labels, and
+// the labels of another run select its accounts. A copy has no such other run, so it gets those labels
 // itself.
 func labelsOf(from *machine.State) []machine.Label {
 	own := validate.Copied(from.Labels)
@@ -201,7 +206,7 @@ func labelsOf(from *machine.State) []machine.Label {
 	return setOver(validate.Copied(from.Payer.Labels), own)
 }
 
-// setOver overrides the labels of the source with those of a request.
+// setOver returns the labels of the source, with the values that the request sets for the same keys.
 func setOver(from, over []machine.Label) []machine.Label {
 	labels := slices.DeleteFunc(slices.Clone(from), func(l machine.Label) bool {
 		return slices.ContainsFunc(over, func(o machine.Label) bool { return o.Key == l.Key })
@@ -209,8 +214,8 @@ func setOver(from, over []machine.Label) []machine.Label {
 	return append(labels, over...)
 }
 
-// forkVariables overrides the source's variables with those of the request. For another pack it
-// keeps only the variables that the pack declares.
+// forkVariables returns the source's variables, with the values that the request sets. For another pack
+// it keeps only the variables that the pack declares.
 func (r *Service) forkVariables(ctx context.Context, source runtime.RunKey, prog *packcache.Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
 	raw, err := r.cfg.Past.Variables(ctx, source)
 	if err != nil {
@@ -245,7 +250,7 @@ func (r *Service) forkVariables(ctx context.Context, source runtime.RunKey, prog
 	return validate.Variables(prog, entry, merged)
 }
 
-// copyBodies reads values, messages, inputs and answers as of the source's state.
+// copyBodies reads values, messages, inputs and answers as they were in the source's state.
 func (r *Service) copyBodies(ctx context.Context, source runtime.RunKey, g *machine.Graph, fork *machine.Fork) error {
 	from := fork.From
 	values, err := r.cfg.Past.Artifacts(ctx, source, from, from.Seq)
@@ -281,8 +286,7 @@ func (r *Service) copyBodies(ctx context.Context, source runtime.RunKey, g *mach
 	return err
 }
 
-// copySteering reads the steering messages that the source has not consumed. Notices are not
-// copied.
+// copySteering reads the steering messages that the source has not used. It does not copy notices.
 func (r *Service) copySteering(ctx context.Context, source runtime.RunKey, fork *machine.Fork) error {
 	for _, h := range fork.From.RequiredMessages {
 		if h.Notice || h.Row != 0 {
@@ -298,8 +302,8 @@ func (r *Service) copySteering(ctx context.Context, source runtime.RunKey, fork 
 	return nil
 }
 
-// conversations reads the conversations that a turn can still see: the one of the current visit and
-// those of persistent states.
+// conversations reads the conversations that a later turn can still see. These are the conversation of
+// the current visit and those of persistent states.
 func (r *Service) conversations(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State) ([]machine.ConversationCopy, error) {
 	var talks []machine.ConversationCopy
 	for _, window := range s.Conversations {
@@ -318,7 +322,7 @@ func (r *Service) conversations(ctx context.Context, key runtime.RunKey, g *mach
 	return talks, nil
 }
 
-// forkHash covers the request as it was made, like startHash.
+// forkHash hashes the request in the form in which it was sent, like startHash.
 func forkHash(req *ForkRequest) [32]byte {
 	b := validate.NewBody(machine.CmdFork)
 	defer b.Free()

@@ -8,11 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// originSeq is the record of a fork that holds all copied data.
+// originSeq is the record of a fork that contains all copied data.
 const originSeq = 1
 
-// taken copies the steps of the source and numbers them anew. References in model requests are
-// changed from records of the source to records of the copy, because a copy never reads its source.
+// taken copies the steps of the source with new numbers. It changes the references in model requests
+// from records of the source to records of the copy, because a copy never reads its source.
 func (r *Service) taken(ctx context.Context, source runtime.RunKey, from *machine.State, views []history.StepView) ([]machine.TakenStep, error) {
 	numbers := make(map[uint32]uint32, len(views))
 	for i, v := range views {
@@ -43,7 +43,7 @@ func (r *Service) taken(ctx context.Context, source runtime.RunKey, from *machin
 	return steps, nil
 }
 
-// takeText stores a text of the source in the copy, once.
+// takeText stores a text of the source in the copy. Each text is stored once.
 func (r *Service) takeText(ctx context.Context, source runtime.RunKey, text *machine.ModelText, held map[[32]byte]bool) (err error) {
 	switch {
 	case text.Hash == [32]byte{}:
@@ -73,8 +73,8 @@ func (r *Service) spelled(ctx context.Context, source runtime.RunKey, asked *mac
 	return asked, nil
 }
 
-// renamed returns a request with references to records of the copy, where the conversation is one
-// row.
+// renamed returns a request whose references are changed to records of the copy. In the copy, the
+// conversation is one row.
 func renamed(in *machine.ModelRequest, said func(machine.StepRef) machine.StepRef) *machine.ModelRequest {
 	out := *in
 	if out.PreviousStep.Step != 0 {

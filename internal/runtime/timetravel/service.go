@@ -16,43 +16,44 @@ import (
 type Engine interface {
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// FindReadable resolves the address of a run that the caller may read.
+	// FindReadable returns the key of a run that the caller may read.
 	FindReadable(ref runtime.RunRef) (runtime.RunKey, error)
-	// Head returns the newest state of a run; RUN_NOT_FOUND.
+	// Head returns the newest state of a run. Error: RUN_NOT_FOUND.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
-	// StateOf returns a run's state after the commit that holds record seq; 0 = now.
+	// StateOf returns the state of a run after the commit that contains the record seq. 0 means now.
 	StateOf(ctx context.Context, key runtime.RunKey, seq uint64) (*machine.State, error)
 	// CreateRun creates a run, for example a fork.
 	CreateRun(ctx context.Context, b runtime.CreateRequest) (runtime.Answer, error)
-	// Inside calls do while the engine accepts inputs. A drain waits for it.
+	// Inside calls do if the engine accepts inputs. A drain waits for the call.
 	Inside(do func() error) error
 }
 
-// Store is the part of the store that time travel uses besides [history.Reader].
+// Store is the part of the store that time travel uses in addition to [history.Reader].
 type Store interface {
-	// Head returns the stored state of a run; [machine.ErrNoRun].
+	// Head returns the stored state of a run. Error: [machine.ErrNoRun].
 	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
 	// Entries returns a run's entries that hold records >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
 }
 
-// Config configures a [Service]. Archive is optional; all other fields are required.
+// Config configures a [Service]. Archive is optional. All other fields are required.
 type Config struct {
 	Engine   Engine
 	Store    Store
 	Past     *history.Reader
 	Programs *packcache.Cache
-	// Terms are the operator's terms for new runs, also for forks.
+	// Terms are the operator's settings for new runs. They also apply to forks.
 	Terms *validate.Terms
 	Clock runtime.Clock
-	// Archive verifies, exports and imports runs; nil = not available (ARCHIVE_OFF).
+	// Archive verifies, exports and imports runs. If it is nil, these operations are not available
+	// (ARCHIVE_OFF).
 	Archive Archive
-	// PackLimits are the limits of the packs of imported runs.
+	// PackLimits are the limits for the packs of imported runs.
 	PackLimits pack.Limits
 }
 
-// Service compares, forks, verifies, exports and imports runs. The server creates it. It has no
-// state besides its configuration. Safe for concurrent use.
+// Service compares, forks, verifies, exports and imports runs. It has no state besides its
+// configuration. Safe for concurrent use.
 type Service struct{ cfg Config }
 
 // New checks the configuration and starts no goroutine.

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Body collects the values that must be equal for a request to count as a repeat, each prefixed
-// with its length, and hashes them.
+// Body collects the values that must be equal when a request is repeated, and hashes them. The length
+// of each value is written before the value.
 type Body struct{ buf *[]byte }
 
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
@@ -22,7 +22,7 @@ var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }
 // maxPooledBody keeps large buffers out of the pool.
 const maxPooledBody = 64 << 10
 
-// NewBody starts the body of a command of that kind. The caller must call [Body.Free] once.
+// NewBody begins the body of a command of the given kind. The caller must call [Body.Free] once.
 func NewBody(kind machine.CommandKind) Body {
 	b := Body{buf: bodies.Get().(*[]byte)}
 	*b.buf = append((*b.buf)[:0], byte(kind))
@@ -39,7 +39,7 @@ func (b Body) Free() {
 	}
 }
 
-// Number adds a number: eight bytes, most significant first.
+// Number adds a number as eight bytes, big-endian.
 func (b Body) Number(n uint64) { *b.buf = binary.BigEndian.AppendUint64(*b.buf, n) }
 
 // Text adds a string after its length.
@@ -63,10 +63,11 @@ func (b Body) Flag(on bool) {
 	b.Number(n)
 }
 
-// JSON adds a value in canonical form, so that spaces and the order of keys do not matter.
+// JSON adds a JSON value in canonical form, so that spaces and the order of keys do not change the
+// hash.
 func (b Body) JSON(v []byte) { b.Bytes(Canonical(v)) }
 
-// Fault adds code and message; the trace is ignored.
+// Fault adds the code and the message of a fault. It ignores the trace.
 func (b Body) Fault(f machine.Fault) {
 	b.Text(f.Code)
 	b.Text(f.Message)
@@ -89,7 +90,7 @@ func (b Body) Usage(u machine.Usage) {
 	}
 }
 
-// Writes adds artifacts, ordered by name; JSON in canonical form.
+// Writes adds artifacts in the order of their names. JSON values are added in canonical form.
 func (b Body) Writes(g *machine.Graph, writes []machine.ArtifactWrite) {
 	b.Number(uint64(len(writes)))
 	if len(writes) > 1 {
@@ -139,7 +140,7 @@ func (b Body) Messages(messages []machine.Message) {
 	}
 }
 
-// Envelope adds the envelope of a message; nil = none.
+// Envelope adds the envelope of a message. nil means that there is none.
 func (b Body) Envelope(e *machine.Envelope) {
 	if e == nil {
 		b.Number(0)
@@ -198,7 +199,8 @@ func (b Body) Plain(c machine.Command) {
 	}
 }
 
-// decision adds the caller's fields of a decision, without the fields that the host stamps.
+// decision adds the fields of a decision that the caller sets, but not the fields that the engine
+// stamps.
 func (b Body) decision(c *machine.DecideStep) {
 	b.Number(uint64(c.Step))
 	b.Bytes(c.Digest[:])
@@ -208,9 +210,9 @@ func (b Body) decision(c *machine.DecideStep) {
 	b.Number(uint64(c.Expires))
 }
 
-// Canonical returns the same bytes for JSON values that differ only in the order of keys or in
-// spaces. Numbers keep their spelling: rounding them, as RFC 8785 does, would make different large
-// integers equal. Values that the strict parser refuses are returned unchanged.
+// Canonical returns the same bytes for JSON values that differ only in spaces or in the order of keys.
+// Numbers keep their spelling. If they were rounded as in RFC 8785, different large integers would
+// become equal. A value that the strict parser refuses is returned unchanged.
 func Canonical(v []byte) []byte {
 	if len(v) == 0 || v[0] != '{' && v[0] != '[' {
 		return v
@@ -229,8 +231,8 @@ func Canonical(v []byte) []byte {
 // PayloadHash returns the SHA-256 of the canonical payload of a tool call.
 func PayloadHash(payload []byte) [32]byte { return sha256.Sum256(Canonical(payload)) }
 
-// CompactWrites removes the spaces from JSON values. Values that do not parse are kept; the machine
-// refuses them. The caller's slice is not changed.
+// CompactWrites removes the spaces from JSON values. It keeps values that do not parse, because the
+// machine refuses them. The caller's slice is not changed.
 func CompactWrites(g *machine.Graph, writes []machine.ArtifactWrite) []machine.ArtifactWrite {
 	owned := false
 	for i := range writes {
@@ -249,8 +251,8 @@ func CompactWrites(g *machine.Graph, writes []machine.ArtifactWrite) []machine.A
 	return writes
 }
 
-// CheckWrites refuses JSON that two parsers would read differently. A value that is not JSON is
-// left to the machine, which knows the type of the artifact.
+// CheckWrites returns an error for JSON that two parsers could read differently. It does not check
+// whether a value is JSON, because only the machine knows the type of the artifact.
 func CheckWrites(g *machine.Graph, c machine.Command) error {
 	var writes []machine.ArtifactWrite
 	switch cmd := c.(type) {
@@ -277,7 +279,7 @@ func CheckValues(g *machine.Graph, writes []machine.ArtifactWrite) error {
 	return nil
 }
 
-// Compact removes the spaces from a JSON value. It returns false if there are none.
+// Compact removes the spaces from a JSON value. It returns false if the value has no spaces.
 func Compact(v []byte) ([]byte, bool) {
 	if !bytes.ContainsAny(v, " \t\r\n") {
 		return v, false
@@ -289,7 +291,7 @@ func Compact(v []byte) ([]byte, bool) {
 	return out.Bytes(), true
 }
 
-// IsJSON reports whether a media type is JSON, by the same rule as the machine.
+// IsJSON reports whether a media type is JSON. The machine uses the same rule.
 func IsJSON(mediaType string) bool {
 	if mediaType == "application/json" {
 		return true

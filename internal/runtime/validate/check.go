@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// MaxIDBytes bounds an idempotency id, in bytes. The contract allows a caller 128; the rest is for
-// what the sidecar adds to the ids of its own requests.
+// MaxIDBytes bounds an idempotency id, in bytes. A caller may use 128 bytes. The rest is for the text
+// that the sidecar adds to the ids of its own requests.
 const MaxIDBytes = 256
 
-// Check is check (1) of docs/reference/semantics.md §4: the checks of a request that need no run.
-// It returns the command as it is to be stamped, with JSON in compact form; the caller's slices are
-// not changed.
+// Check makes check (1) of docs/reference/semantics.md §4, that is, the checks of a request that do not
+// need the run. It returns the command with JSON in compact form, ready to be stamped. The caller's
+// slices are not changed.
 func Check(id string, command machine.Command) (machine.Command, error) {
 	if err := CheckID(IDField(machine.KindOf(command)), id); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func Check(id string, command machine.Command) (machine.Command, error) {
 // ReservedPrefix is the prefix of ids that the engine creates. Callers must not use it.
 const ReservedPrefix = "pawl:"
 
-// CheckID checks an idempotency id; field is its name in the request.
+// CheckID checks an idempotency id. field is the name of the id in the request.
 func CheckID(field, id string) error {
 	switch {
 	case len(id) > MaxIDBytes:
@@ -83,8 +83,8 @@ func checkCompletion(cmd *machine.CompleteTurn) error {
 
 var roles = []string{"user", "assistant", "tool", "system"}
 
-// CheckParts refuses parts without content, with two contents, or with metadata that is not an
-// object. field is the name of the list in the request.
+// CheckParts returns an error for a part without content, with two contents, or with metadata that is
+// not an object. field is the name of the list in the request.
 func CheckParts(field string, parts []machine.Part) error {
 	for i := range parts {
 		p := &parts[i]
@@ -126,8 +126,8 @@ func checkSteps(cmd machine.RequestSteps) (machine.Command, error) {
 	return cmd, nil
 }
 
-// Denial returns the refusal of a step with a payload that does not match the JSON Schema of the
-// tool's parameters; nil = it matches.
+// Denial returns the refusal of a step whose payload does not match the JSON Schema of the tool's
+// parameters. It returns nil if the payload matches.
 func Denial(prog *packcache.Program, r *machine.StepRequest) *machine.Denial {
 	declared := prog.Pack.Doc.Tools[r.Tool] != nil
 	if prog.Graph.Tools[r.Tool].Agent {
@@ -192,8 +192,8 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 	return cmd, nil
 }
 
-// CheckVerdict checks a tool's answer about the outcome of another call. It refuses a member name
-// that one parser reads as happened or result and another does not.
+// CheckVerdict checks the answer of a reconcile tool about the outcome of another call. It returns an
+// error if a member name could be read as "happened" or "result" by some parsers but not by others.
 func CheckVerdict(s *machine.State, c machine.Command) error {
 	cmd, ok := c.(machine.ResolveStep)
 	if !ok || !cmd.OK || s == nil || len(cmd.Result) == 0 || cmd.Result[0] != '{' {
@@ -214,8 +214,8 @@ func CheckVerdict(s *machine.State, c machine.Command) error {
 	return nil
 }
 
-// CheckJSON refuses a value that is not JSON or that parsers read differently; field is its name in
-// the request.
+// CheckJSON returns an error if a value is not JSON, or if parsers could read it differently. field is
+// the name of the value in the request.
 func CheckJSON(field string, v []byte) error {
 	if err := strictjson.Check(v); err != nil {
 		return Malformed("INVALID_JSON", field, "is not JSON that every reader sees alike: "+err.Error())
@@ -223,7 +223,7 @@ func CheckJSON(field string, v []byte) error {
 	return nil
 }
 
-// CheckObject is [CheckJSON] for a value that must be an object.
+// CheckObject does the same as [CheckJSON], and also requires that the value is an object.
 func CheckObject(field string, v []byte) error {
 	if err := CheckJSON(field, v); err != nil {
 		return err
@@ -252,7 +252,8 @@ func IDField(kind machine.CommandKind) string {
 	return "request_id"
 }
 
-// TooLarge returns the error for a field that exceeds its limit; nil = it does not.
+// TooLarge returns the error for a field that exceeds its limit. It returns nil if the field is within
+// the limit.
 func TooLarge(field, reason string, got, limit int) error {
 	if got <= limit {
 		return nil

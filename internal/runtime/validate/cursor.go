@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Cursor is a position in the journal of all runs of a namespace: after record Index of the entry
-// at Position. Its text form is opaque to callers.
+// Cursor is a position in the journal of all runs of a namespace. It is the position after the record
+// Index of the entry at Position. Callers must treat its text form as opaque.
 type Cursor struct {
 	// Epoch is the id of the store that the cursor belongs to.
 	Epoch [16]byte
-	// Position is the entry's cursor, from 1; 0 = before all entries.
+	// Position is the entry's cursor, from 1. 0 means before all entries.
 	Position uint64
-	// Index counts the entry's records from 0; WholeEntry = all of them.
+	// Index counts the records of the entry from 0. WholeEntry means after all of them.
 	Index uint16
 }
 
@@ -34,12 +34,12 @@ func (c Cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// ParseCursor parses a token. It does not check that the cursor belongs to this store; see
-// [Cursor.Resumable].
+// ParseCursor parses the text form of a cursor. It does not check whether the cursor belongs to this
+// store, see [Cursor.Resumable].
 func ParseCursor(token string) (Cursor, error) {
 	var c Cursor
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	// The decoder skips line breaks, even in strict mode.
+	// The length is checked too, because the decoder ignores line breaks even in strict mode.
 	if err != nil || len(raw) != cursorBytes || len(token) != base64.RawURLEncoding.EncodedLen(cursorBytes) {
 		return c, Malformed("BAD_CURSOR", "after_cursor", "is not a cursor of a stream")
 	}
@@ -49,7 +49,8 @@ func ParseCursor(token string) (Cursor, error) {
 	return c, nil
 }
 
-// Resumable checks a caller's cursor against the store; tail is its newest position.
+// Resumable checks that a caller's cursor belongs to the store with this epoch. tail is the newest
+// position of the store.
 func (c Cursor) Resumable(epoch [16]byte, tail uint64) error {
 	switch {
 	case c.Epoch != epoch:
@@ -67,5 +68,5 @@ func (c Cursor) Resumable(epoch [16]byte, tail uint64) error {
 	return nil
 }
 
-// figure converts a position to the signed number of an error.
+// figure converts a position to the signed number that an error contains.
 func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CheckMessage refuses a message with an unknown role, or with invalid parts or JSON.
+// CheckMessage returns an error for a message with an unknown role, or with invalid parts or JSON.
 func CheckMessage(field string, m *machine.Message) error {
 	if !slices.Contains(roles, m.Role) {
 		return &machine.Error{
@@ -29,7 +29,7 @@ func CheckMessage(field string, m *machine.Message) error {
 	return nil
 }
 
-// checkModel makes the checks of a model request that need no run.
+// checkModel makes the checks of a model request that do not need the run.
 func checkModel(cmd machine.RequestModel) (machine.Command, error) {
 	switch {
 	case cmd.Model == nil || cmd.Model.Model == "":
@@ -40,7 +40,7 @@ func checkModel(cmd machine.RequestModel) (machine.Command, error) {
 	return cmd, nil
 }
 
-// checkModelAnswer makes the checks of a model outcome that need no run.
+// checkModelAnswer makes the checks of a model outcome that do not need the run.
 func checkModelAnswer(cmd machine.AnswerModel) (machine.Command, error) {
 	a := cmd.Answer
 	if a == nil {
@@ -83,8 +83,8 @@ func (b Body) ModelAnswer(c *machine.AnswerModel) {
 	b.Usage(used)
 }
 
-// named adds the fields that answers did not have before. The digest of an answer without them does
-// not change.
+// named adds the fields that were introduced after the first version of answers. If an answer does not
+// use them, its digest does not change.
 func (b Body) named(a *machine.ModelAnswer) {
 	if a.ProviderName != "" {
 		b.Text(a.ProviderName)
@@ -97,13 +97,15 @@ func (b Body) named(a *machine.ModelAnswer) {
 	}
 }
 
-// AnswerID derives the idempotency id of a model outcome from its attempt, whichever caller reports
-// it and at any time. No other execution makes the same attempt, so its usage counts once.
+// AnswerID derives the idempotency id of a model outcome from its attempt. The id does not depend on
+// which caller reports the outcome, or when. No other execution makes the same attempt, so the usage of
+// the attempt is counted once.
 func AnswerID(c *machine.AnswerModel) string {
 	return fmt.Sprintf("%smodel/%d/%d", ReservedPrefix, c.Step, c.Attempt)
 }
 
-// AttemptOf returns the current attempt of a step of the visit; 0 = no step with that number.
+// AttemptOf returns the current attempt of a step of the visit. It returns 0 if there is no step with
+// that number.
 func AttemptOf(s *machine.State, step uint32) int {
 	for i := range s.Steps {
 		if s.Steps[i].Step == step {
@@ -113,7 +115,7 @@ func AttemptOf(s *machine.State, step uint32) int {
 	return 0
 }
 
-// TurnID returns the idempotency id of a completion without an id of its own: it identifies the
+// TurnID returns the idempotency id of a completion that has no id of its own. The id identifies the
 // execution.
 func TurnID(seq uint64, attempt int) string {
 	return fmt.Sprintf("%sturn/%d/%d", ReservedPrefix, seq, attempt)

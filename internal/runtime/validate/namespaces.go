@@ -9,21 +9,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// DefaultNamespace is the namespace of calls that name none; its number is 0.
+// DefaultNamespace is the namespace of calls that do not name a namespace. Its number is 0.
 const DefaultNamespace = "default"
 
 // Namespaces maps the names of the served namespaces to their numbers. A number is never reused.
 // The map must not change while it is used.
 type Namespaces map[string]uint32
 
-// WithDefault returns a copy that includes the default namespace, with number 0.
+// WithDefault returns a copy that includes the default namespace with the number 0.
 func (n Namespaces) WithDefault() Namespaces {
 	all := Namespaces{DefaultNamespace: 0}
 	maps.Copy(all, n)
 	return all
 }
 
-// Number resolves a name, where "" is the default namespace. Error: NOT_FOUND NAMESPACE_NOT_FOUND.
+// Number returns the number of a namespace. The name "" means the default namespace. Error: NOT_FOUND
+// NAMESPACE_NOT_FOUND.
 func (n Namespaces) Number(name string) (uint32, error) {
 	if name == "" {
 		return 0, nil
@@ -34,8 +35,9 @@ func (n Namespaces) Number(name string) (uint32, error) {
 	return 0, NotServed(name, n.Names())
 }
 
-// Within is [Namespaces.Number] for a principal that is restricted to some namespaces; nil = no
-// restriction. Every other namespace, served or not, gives the same error.
+// Within does the same as [Namespaces.Number] for a principal that may use only the namespaces in only.
+// If only is nil, the principal may use all. For every other namespace the error is the same, whether
+// it exists or not.
 func (n Namespaces) Within(name string, only []string) (uint32, error) {
 	if only == nil {
 		return n.Number(name)
@@ -50,8 +52,8 @@ func (n Namespaces) Within(name string, only []string) (uint32, error) {
 	return number, nil
 }
 
-// NotServed returns the error for a namespace that the caller may not use; allowed are those that
-// it may use.
+// NotServed returns the error for a namespace that the caller may not use. allowed are the namespaces
+// that the caller may use.
 func NotServed(name string, allowed []string) error {
 	return &machine.Error{
 		Code: machine.CodeNotFound, Reason: "NAMESPACE_NOT_FOUND", Field: "namespace",
@@ -62,7 +64,8 @@ func NotServed(name string, allowed []string) error {
 // Names lists the names in order.
 func (n Namespaces) Names() []string { return slices.Sorted(maps.Keys(n)) }
 
-// Name returns the name of a number; "" = not configured.
+// Name returns the name of the namespace with this number. It returns "" if the number is not
+// configured.
 func (n Namespaces) Name(number uint32) string {
 	for name, of := range n {
 		if of == number {

@@ -13,7 +13,7 @@ const (
 	MaxPageSize     = 1000
 )
 
-// PageSize returns the number of rows of a page for a request of n; 0 = [DefaultPageSize].
+// PageSize returns the number of rows of a page. n is the requested number. 0 means [DefaultPageSize].
 func PageSize(n int) (int, error) {
 	switch {
 	case n == 0:
@@ -27,8 +27,8 @@ func PageSize(n int) (int, error) {
 	return n, nil
 }
 
-// ListFailed adds the name of the list to an error of its read. A [machine.Error] is returned
-// unchanged.
+// ListFailed adds the name of a list to the error that occurred while the list was read. A
+// [machine.Error] is returned unchanged.
 func ListFailed(what string, err error) error {
 	if _, ok := errors.AsType[*machine.Error](err); ok {
 		return err

@@ -14,24 +14,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// Terms are the operator's settings for every new run, by a start or a fork. They are read only. A
-// run keeps the settings that it started with.
+// Terms are the operator's settings for new runs, both for starts and for forks. They are read-only. A
+// run keeps the settings with which it started.
 type Terms struct {
 	// Limits are copied into the run.
 	Limits machine.Limits
-	// DefaultWallTime is the wall time of a run if neither the pack nor the start request sets one;
-	// 0 = none. MaxWallTime is the maximum of every run; 0 = none.
+	// DefaultWallTime is the wall time of a run if neither the pack nor the start request sets one.
+	// MaxWallTime is the maximum wall time of every run. For both, 0 means none.
 	DefaultWallTime, MaxWallTime time.Duration
 	// MaxVariableBytes and MaxLabels bound the variables and labels of a start request.
 	MaxVariableBytes, MaxLabels int
-	// TraceShare is the share of runs without a caller's trace context that begin a trace, 0 to 1.
+	// TraceShare is the share of runs that begin a trace of their own if their caller sent no trace
+	// context. It is between 0 and 1.
 	TraceShare float64
-	// Models returns the models that the sidecar can call, the default first. If Models is nil or
-	// returns none, the sidecar executes no runs.
+	// Models returns the models that the sidecar can call. The default model comes first. If Models is
+	// nil or returns none, the sidecar executes no runs.
 	Models func() []string
 }
 
-// CheckExecution refuses a run without an execution, or with one that is not available.
+// CheckExecution returns an error if a run has no execution, or an execution that is not available.
 func (t *Terms) CheckExecution(e machine.Execution) error {
 	if !e.Known() {
 		return &machine.Error{
@@ -48,7 +49,7 @@ func (t *Terms) CheckExecution(e machine.Execution) error {
 	return nil
 }
 
-// CheckVariables makes the checks of variables that need no pack; empty variables are {}.
+// CheckVariables makes the checks of variables that do not need the pack. Empty variables mean {}.
 func (t *Terms) CheckVariables(given []byte) error {
 	if err := TooLarge("variables", "VARIABLES_TOO_LARGE", len(given), t.MaxVariableBytes); err != nil {
 		return err
@@ -59,8 +60,9 @@ func (t *Terms) CheckVariables(given []byte) error {
 	return CheckObject("variables", given)
 }
 
-// WallTime returns the wall time of a run for a requested time (0 = not requested): the operator's
-// default if the pack sets none either, and at most the operator's maximum.
+// WallTime returns the wall time of a run. asked is the requested time; 0 means that none was
+// requested. If the pack sets none either, the operator's default applies. The result is at most the
+// operator's maximum.
 func (t *Terms) WallTime(g *machine.Graph, asked time.Duration) time.Duration {
 	if g.Budget.MaxWallTime == 0 {
 		asked = cmp.Or(asked, t.DefaultWallTime)
@@ -71,8 +73,8 @@ func (t *Terms) WallTime(g *machine.Graph, asked time.Duration) time.Duration {
 	return asked
 }
 
-// Variables checks the variables and adds the defaults. The error contains all faults and names the
-// field of the first.
+// Variables checks the variables and adds the default values. The error contains all faults and names
+// the field of the first one.
 func Variables(prog *packcache.Program, entry pack.Entry, given []byte) ([]byte, error) {
 	values, faults, err := prog.Pack.CheckVariables(entry, given)
 	if err != nil {
@@ -86,7 +88,7 @@ func Variables(prog *packcache.Program, entry pack.Entry, given []byte) ([]byte,
 	}
 }
 
-// JoinFaults joins the errors of a document's fields to one message.
+// JoinFaults joins the errors of a document's fields into one message.
 func JoinFaults(faults []pack.FieldError) string {
 	words := make([]string, len(faults))
 	for i, f := range faults {
@@ -98,8 +100,8 @@ func JoinFaults(faults []pack.FieldError) string {
 // OwnLabels is the key prefix of labels that only the sidecar sets.
 const OwnLabels = "pawl."
 
-// CheckLabels checks the caller's labels: their number, a valid trace context, and no label of the
-// sidecar.
+// CheckLabels checks the labels of the caller. There must not be too many, the trace context must be
+// valid, and no label may have the prefix of the sidecar's own labels.
 func (t *Terms) CheckLabels(labels []machine.Label) error {
 	if err := TooLarge("labels", "MAX_LABELS", len(labels), t.MaxLabels); err != nil {
 		return err
@@ -115,9 +117,9 @@ func (t *Terms) CheckLabels(labels []machine.Label) error {
 	return nil
 }
 
-// Traced adds the trace context that the run keeps: the caller's, or a new one for the share of
-// runs that begin a trace. The choice is stored with the run, so neither a restart nor another
-// configuration changes it.
+// Traced adds the trace context of the run to its labels. This is the caller's trace context or, for
+// the share of runs that begin a trace, a new one. The choice is stored with the run, so neither a
+// restart nor a change of the configuration affects it.
 func (t *Terms) Traced(run string, labels []machine.Label, traceparent string) []machine.Label {
 	if slices.ContainsFunc(labels, isTrace) {
 		return labels
@@ -133,15 +135,15 @@ func (t *Terms) Traced(run string, labels []machine.Label, traceparent string) [
 	return append(slices.Clone(labels), machine.Label{Key: trace.Label, Value: ctx.String()})
 }
 
-// Copied returns the labels that a copy takes over. It leaves out the trace context of the source,
-// and the labels of the sidecar, which say what started the source.
+// Copied returns the labels of a run that a copy of the run also gets. It leaves out the trace context
+// of the source, and the labels of the sidecar, which describe what started the source.
 func Copied(labels []machine.Label) []machine.Label {
 	return slices.DeleteFunc(slices.Clone(labels), func(l machine.Label) bool { return isTrace(l) || strings.HasPrefix(l.Key, OwnLabels) })
 }
 
 func isTrace(l machine.Label) bool { return l.Key == trace.Label }
 
-// OwnModels returns the sidecar's models if the sidecar executes the run, else nil.
+// OwnModels returns the sidecar's models if the sidecar executes the run. Otherwise it returns nil.
 func (t *Terms) OwnModels(e machine.Execution) []string {
 	if e != machine.Sidecar || t.Models == nil {
 		return nil
@@ -149,8 +151,8 @@ func (t *Terms) OwnModels(e machine.Execution) []string {
 	return t.Models()
 }
 
-// Admit checks the models that a new run may ask. If the sidecar executes the run, it must have
-// them. also makes further checks.
+// Admit checks the models that a new run may call. If the sidecar executes the run, the sidecar must
+// have these models. The function also makes further checks.
 func (t *Terms) Admit(g *machine.Graph, command machine.Command, also func(g *machine.Graph, own []string) error) error {
 	own := t.OwnModels(executionOf(command))
 	if err := checkModels(g, own); err != nil {
@@ -170,8 +172,8 @@ func executionOf(command machine.Command) machine.Execution {
 	return machine.ExecutionUnset
 }
 
-// checkModels refuses a run that asks a model which the sidecar does not have. own are the
-// sidecar's models, if it executes the run.
+// checkModels returns an error if a run calls a model that the sidecar does not have. own are the
+// sidecar's models, if the sidecar executes the run.
 func checkModels(g *machine.Graph, own []string) error {
 	if len(own) == 0 {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Policy returns the operator's list of tools in the form that a call of an agent carries. Names
-// returns the listed tools, sorted, and whether other tools are admitted too. Policy returns nil if
-// the list admits every tool and does not name the agent.
+// Policy returns the operator's list of tools in the form that is sent with a call of an agent.
+// list.Names returns the listed tools in order, and whether other tools are admitted too. Policy
+// returns nil if the list admits every tool and does not name the agent.
 func Policy(list interface{ Names() ([]string, bool) }, agent string) *machine.ToolPolicy {
 	names, all := list.Names()
 	named := slices.Contains(names, agent)
@@ -21,8 +21,8 @@ func Policy(list interface{ Names() ([]string, bool) }, agent string) *machine.T
 	return &machine.ToolPolicy{Limited: !all, Allow: names, Named: named}
 }
 
-// Lent adds the amounts and tools that a delegation grants to a run. It adds no bytes if there are
-// none.
+// Lent adds the amounts and tools that a delegation grants to a run. If there are none, it adds no
+// bytes.
 func (b Body) Lent(lease machine.Amount, p *machine.ToolPolicy) {
 	if lease != (machine.Amount{}) {
 		b.Number(uint64(lease.Tokens))

@@ -16,10 +16,11 @@ const (
 	maxValues    = 1000
 )
 
-// claims are the claims of a token, decoded from JSON.
+// claims are the claims of a token as decoded JSON.
 type claims map[string]any
 
-// at returns a claim by its name, or a claim inside others by their names joined with dots.
+// at returns a claim by its name. For a nested claim, the name consists of the names of the claims,
+// joined with dots.
 func (c claims) at(name string) any {
 	if value, ok := c[name]; ok {
 		return value
@@ -31,7 +32,8 @@ func (c claims) at(name string) any {
 	return nil
 }
 
-// values returns the texts of a claim: a list, or the words of a text.
+// values returns the texts of a claim. If the claim is a list, these are its elements. If it is a text,
+// these are its words.
 func (c claims) values(name string) []string {
 	switch value := c.at(name).(type) {
 	case string:
@@ -50,7 +52,7 @@ func (c claims) values(name string) []string {
 
 func bounded(values []string) []string { return values[:min(len(values), maxValues)] }
 
-// principal returns the principal of a token's holder by the rules of its issuer.
+// principal returns the principal of a token's holder. The rules of the issuer determine it.
 func (i *Issuer) principal(c claims) (runtime.Principal, error) {
 	text, _ := c.at(i.Principal).(string)
 	p := runtime.Principal{Subject: i.Prefix + text, Proof: policy.ByIssuer}
@@ -73,7 +75,7 @@ func (i *Issuer) principal(c claims) (runtime.Principal, error) {
 	return p, nil
 }
 
-// of returns the namespaces of a token, each once, in the order of the token.
+// of returns the namespaces of a token without duplicates, in the order of the token.
 func (s Spaces) of(c claims) []string {
 	if len(s.Fixed) > 0 {
 		return s.Fixed
@@ -93,7 +95,7 @@ func (s Spaces) of(c claims) []string {
 	return out
 }
 
-// mayGive reports whether a token could have one of these scopes.
+// mayGive reports whether some token could have one of these scopes.
 func (g Grants) mayGive(scopes runtime.Scopes) bool {
 	for _, names := range g.Map {
 		if given, _ := scopesOf(names); given.Any(scopes) { // the names were checked
@@ -103,7 +105,7 @@ func (g Grants) mayGive(scopes runtime.Scopes) bool {
 	return false
 }
 
-// mayGive reports whether a token could be for a namespace.
+// mayGive reports whether some token could be for a namespace.
 func (s Spaces) mayGive(namespace string) bool {
 	switch {
 	case s.All || s.Claim != "" && s.Map == nil:

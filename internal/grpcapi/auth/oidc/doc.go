@@ -1,8 +1,10 @@
-// Package oidc identifies callers by JSON web tokens of the issuers that the operator
-// configures, verified with the keys that those publish.
+// Package oidc identifies callers by JSON web tokens. It accepts tokens of the issuers that the
+// operator configures, and verifies them with the keys that the issuers publish.
 //
-// It owns the keys, which it fetches, caches and refreshes, and the rules by which claims
-// become a principal with scopes and namespaces. Invariants: a token grants only what a rule of
-// the operator grants; a key that an issuer no longer publishes is not accepted; callers cannot
-// make this process fetch more often than its limit; no error repeats a token.
+// Owns: the keys, which it fetches, caches and refreshes, and the rules by which claims become a
+// principal with scopes and namespaces.
+//
+// Guarantees: a token grants only what a rule of the operator grants. A key that an issuer no longer
+// publishes is not accepted. Callers cannot make this process fetch keys more often than its limit. No
+// error contains a token.
 package oidc

@@ -27,7 +27,7 @@ const (
 type fetcher struct {
 	client *http.Client
 	issuer string
-	// keys is the URL of the JWKS. If it is empty, the issuer's configuration has it.
+	// keys is the URL of the JWKS. If it is empty, the URL is read from the issuer's configuration.
 	keys string
 }
 
@@ -85,8 +85,8 @@ func (f *fetcher) discover(ctx context.Context) (string, error) {
 	return about.JWKS, nil
 }
 
-// secret reports whether a URL is https. Without this check an issuer on another host could direct
-// this process to a service on its own loopback address.
+// secret reports whether a URL uses https. Without this check, an issuer on another host could make
+// this process call a service on its own loopback address.
 func secret(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Scheme == "https"

@@ -20,40 +20,41 @@ import (
 
 // Issuer is a trusted issuer of tokens, with the rules for its claims.
 type Issuer struct {
-	// Issuer is the exact value of the claim iss of its tokens. Required.
+	// Issuer is the exact value of the claim iss in the tokens. Required.
 	Issuer string `yaml:"issuer"`
-	// JWKS is the URL (https, or http on loopback) or the file of its keys. Default: the URL in
-	// ISSUER/.well-known/openid-configuration. A file is read again with this configuration.
+	// JWKS is the URL (https, or http on loopback) or the file of the issuer's keys. Default: the URL
+	// in ISSUER/.well-known/openid-configuration. A file is read again when this configuration is read
+	// again.
 	JWKS string `yaml:"jwks"`
-	// CA is a PEM file of the authorities that sign its TLS certificate. Default: the system's.
+	// CA is a PEM file of the authorities that sign the issuer's TLS certificate. Default: the
+	// authorities of the system.
 	CA string `yaml:"ca"`
-	// Audience are the accepted values of aud; a token must have one of them. Required.
+	// Audience are the accepted values of the claim aud. A token must have one of them. Required.
 	Audience []string `yaml:"audience"`
 	// Algorithms are the accepted signature algorithms. Default RS256, PS256, ES256, ES384, EdDSA.
 	// Algorithms with a shared secret are never accepted.
 	Algorithms []string `yaml:"algorithms"`
-	// Leeway is the accepted difference of the clocks, at most 5m. Default 30s.
+	// Leeway is the accepted difference between the clocks, at most 5m. Default 30s.
 	Leeway time.Duration `yaml:"leeway"`
-	// Prefix begins the names of its principals: a-z, 0-9, - and a colon at the end. Two issuers
-	// must not have the same. Default "oidc:".
+	// Prefix is the beginning of the names of the issuer's principals. It consists of a-z, 0-9 and -,
+	// and ends with a colon. Two issuers must not have the same prefix. Default "oidc:".
 	Prefix string `yaml:"prefix"`
-	// Principal is the claim with the rest of the name. Default "sub".
+	// Principal is the claim that contains the rest of the principal's name. Default "sub".
 	Principal string `yaml:"principal"`
 	// Scopes maps claims to scopes. Required.
 	Scopes Grants `yaml:"scopes"`
 	// Namespaces are the namespaces in which the scopes hold. Required.
 	Namespaces Spaces `yaml:"namespaces"`
-	// Deny are names of principals whose tokens are refused, even if a rule accepts their
-	// claims.
+	// Deny are names of principals. Their tokens are refused, even if a rule accepts their claims.
 	Deny []string `yaml:"deny"`
 }
 
 // Grants maps the values of a claim to scopes.
 type Grants struct {
-	// Claim is the name of a claim, or the names of nested claims joined with dots. Its value is a
-	// list of texts, or one text with spaces between the values.
+	// Claim is the name of a claim. For a nested claim it consists of the names of the claims, joined
+	// with dots. The value of the claim is a list of texts, or one text with spaces between the values.
 	Claim string `yaml:"claim"`
-	// Map has the scopes of each value. A value that is not in Map gives no scope.
+	// Map maps each value to scopes. A value that is not in Map gives no scope.
 	Map map[string][]string `yaml:"map"`
 }
 
@@ -63,7 +64,8 @@ type Spaces struct {
 	All bool `yaml:"all"`
 	// Fixed are the namespaces of every principal.
 	Fixed []string `yaml:"fixed"`
-	// Claim is a claim whose values are the namespaces, or the keys of Map, which has the namespaces.
+	// Claim is a claim that determines the namespaces. Its values are the names of the namespaces or,
+	// if Map is set, keys of Map.
 	Claim string              `yaml:"claim"`
 	Map   map[string][]string `yaml:"map"`
 }
@@ -74,7 +76,7 @@ const (
 	defaultLeeway = 30 * time.Second
 )
 
-// algorithms are the signature algorithms with a public key.
+// algorithms are the signature algorithms that use a public key.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
@@ -86,10 +88,11 @@ var (
 	namespaceForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 )
 
-// takenPrefixes are prefixes of the names of other principals.
+// takenPrefixes are prefixes that the names of other kinds of principals have.
 var takenPrefixes = []string{"cert:", "uri:", "dns:", "email:", "pawl:"}
 
-// Read reads a file of issuers, `issuers: [...]` in YAML. All faults are reported at once.
+// Read reads a file of issuers. The file is YAML of the form `issuers: [...]`. The error contains all
+// faults.
 func Read(path string) ([]Issuer, error) {
 	raw, err := secretfile.ReadTrusted(path)
 	if err != nil {
@@ -179,8 +182,8 @@ func scopesOf(names []string) (set runtime.Scopes, err error) {
 	return set, nil
 }
 
-// safeURL reports whether only the owner of a URL's host can answer a fetch of it: it is https, or
-// http on loopback.
+// safeURL reports whether only the owner of a URL's host can answer a fetch of the URL. This is the
+// case for https, and for http on loopback.
 func safeURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil {

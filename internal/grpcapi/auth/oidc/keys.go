@@ -22,12 +22,13 @@ import (
 
 // How often keys are fetched.
 const (
-	// refreshEvery is the age from which on keys are fetched again. The old keys are used meanwhile.
+	// refreshEvery is the age at which keys are fetched again. The old keys are used until the new keys
+	// have arrived.
 	refreshEvery = 15 * time.Minute
-	// notBefore is the shortest interval between two fetches, so that tokens with unknown keys
-	// cannot cause more.
+	// notBefore is the shortest interval between two fetches, so that tokens with unknown keys cannot
+	// cause too many fetches.
 	notBefore = 10 * time.Second
-	// staleAfter is the age from which on keys are no longer accepted if they cannot be fetched.
+	// staleAfter is the age at which keys are no longer accepted, if newer keys cannot be fetched.
 	staleAfter = 24 * time.Hour
 )
 
@@ -37,13 +38,14 @@ const (
 	minRSABits = 2048
 )
 
-// published is a key of an issuer. print identifies the key, because another key may get the same kid.
+// published is a key of an issuer. print identifies the key, because the issuer may later use the same
+// kid for another key.
 type published struct {
 	jose.JSONWebKey
 	print string
 }
 
-// keyset has the keys that an issuer published at one time, by kid.
+// keyset contains the keys that an issuer published at one time, by kid.
 type keyset struct {
 	keys map[string]published
 	read time.Time
@@ -53,13 +55,13 @@ type keyset struct {
 type keyring struct {
 	// fetch returns the bytes of a JWKS.
 	fetch func(context.Context) ([]byte, error)
-	// fixed means that the keys came from a file, which is not read again.
+	// fixed means that the keys came from a file. The file is not read again.
 	fixed bool
-	// lost is called when a key is no longer published.
+	// lost is called when the issuer no longer publishes a key.
 	lost func()
 	now  func() time.Time
 	one  singleflight.Group
-	// renewing means that a goroutine is fetching newer keys.
+	// renewing reports whether a goroutine is fetching newer keys.
 	renewing atomic.Bool
 
 	mu      sync.Mutex
@@ -68,13 +70,13 @@ type keyring struct {
 	fault   error
 }
 
-// find returns the key of a kid. If kid is "", it returns the only key. It waits if the keys must be
-// fetched first. An error means that it is unknown whether the key exists.
+// find returns the key with a kid. If kid is "", it returns the only key. It waits if the keys must be
+// fetched first. If there is an error, it is unknown whether the key exists.
 func (k *keyring) find(ctx context.Context, kid string) (key published, ok bool, err error) {
 	set, again := k.state()
 	if key, ok = set.key(kid); ok {
 		if again && k.renewing.CompareAndSwap(false, true) {
-			// The old keys are used until the new ones are there.
+			// The old keys are used until the new keys have arrived.
 			go func() {
 				defer k.renewing.Store(false)
 				_ = k.refresh(context.WithoutCancel(ctx))
@@ -102,7 +104,8 @@ func (k *keyring) counts(key published) bool {
 	return ok && now.print == key.print
 }
 
-// state returns the keys that are accepted now, or nil, and whether they should be fetched again.
+// state returns the keys that are accepted now, or nil. again reports whether the keys should be
+// fetched again.
 func (k *keyring) state() (set *keyset, again bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -117,7 +120,7 @@ func (k *keyring) state() (set *keyset, again bool) {
 	return k.current, again
 }
 
-// mayTry reports whether the last fetch is at least notBefore ago.
+// mayTry reports whether at least the time notBefore has passed since the last fetch.
 func (k *keyring) mayTry() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,7 +150,7 @@ func (k *keyring) refresh(ctx context.Context) error {
 	}
 }
 
-// install replaces the keys by fetched ones, or records the error of the fetch.
+// install replaces the keys by the fetched keys. If the fetch failed, it records the error instead.
 func (k *keyring) install(raw []byte, err error) error {
 	var keys map[string]published
 	if err == nil {

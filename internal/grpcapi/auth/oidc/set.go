@@ -22,25 +22,25 @@ import (
 // Limits of tokens.
 const (
 	maxTokenBytes = 16 << 10
-	// maxVerified is the number of verified tokens that are cached, so that a signature is verified
-	// once and not at each call.
+	// maxVerified is the number of verified tokens that are cached. With the cache, a signature is
+	// verified once and not in each call.
 	maxVerified = 10_000
 )
 
 // Identity is the holder of a verified token.
 type Identity struct {
-	// Principal is the holder, by the rules at the time of the call that returned it.
+	// Principal is the holder of the token. It is computed by the rules that applied when the Identity
+	// was returned.
 	Principal runtime.Principal
-	// Until is when the token expires, including the leeway.
+	// Until is the time at which the token expires, including the leeway.
 	Until time.Time
-	// issuer and key are the token's issuer and its signing key.
+	// issuer is the issuer of the token. key is the key that signed it.
 	issuer string
 	key    published
 	claims claims
 }
 
-// Set identifies the holders of JSON web tokens. The nil Set knows no issuer. Safe for
-// concurrent use.
+// Set identifies the holders of JSON web tokens. A nil Set has no issuers. Safe for concurrent use.
 type Set struct {
 	issuers map[string]*issuing
 	now     func() time.Time
@@ -58,10 +58,10 @@ type issuing struct {
 	keys       *keyring
 }
 
-// NewSet checks the issuers and reports all faults at once. It returns nil for an empty list. Keys in
-// files are read now, others are fetched at their first use. If old is not nil, the keys of the same
-// issuers are copied from it. lost is called, from any goroutine, when an issuer no longer publishes a
-// key.
+// NewSet checks the issuers. The error contains all faults. For an empty list it returns nil. Keys in
+// files are read now. Other keys are fetched when they are first used. If old is not nil, the keys of
+// the same issuers are copied from it. lost is called when an issuer no longer publishes a key. Any
+// goroutine may call it.
 func NewSet(list []Issuer, old *Set, lost func()) (*Set, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -129,8 +129,8 @@ func (s *Set) forget() {
 // Empty reports whether there are no issuers.
 func (s *Set) Empty() bool { return s == nil || len(s.issuers) == 0 }
 
-// MayHave reports whether a token of an issuer could still give a principal of this name
-// one of these scopes in a namespace.
+// MayHave reports whether a token of an issuer could give one of these scopes in a namespace to a
+// principal with this name.
 func (s *Set) MayHave(name string, scopes runtime.Scopes, namespace string) bool {
 	if s == nil {
 		return false
@@ -143,7 +143,8 @@ func (s *Set) MayHave(name string, scopes runtime.Scopes, namespace string) bool
 	return false
 }
 
-// Clashes reports whether a name of another kind of principal could be one of an issuer's.
+// Clashes reports whether the name of another kind of principal could also be the name of an issuer's
+// principal.
 func (s *Set) Clashes(name string) bool {
 	if s == nil {
 		return false
@@ -163,9 +164,9 @@ func MaybeJWT(token string) bool {
 
 // Identify returns the identity of a token's holder.
 //
-// Errors: UNAUTHENTICATED TOKEN_UNKNOWN: of no configured issuer, or not signed by its keys;
-// TOKEN_EXPIRED; TOKEN_REFUSED: no rule accepts its claims. UNAVAILABLE KEYS_UNAVAILABLE: the
-// issuer's keys could not be fetched.
+// Errors: UNAUTHENTICATED TOKEN_UNKNOWN if the token is not from a configured issuer or not signed by
+// its keys; TOKEN_EXPIRED; TOKEN_REFUSED if no rule accepts its claims; UNAVAILABLE KEYS_UNAVAILABLE if
+// the issuer's keys could not be fetched.
 func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
 	digest := sha256.Sum256([]byte(token))
 	s.mu.Lock()
@@ -180,15 +181,15 @@ func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The key may no longer be published. Then the token must not be cached.
+	// If the key is no longer published, the token must not be cached.
 	if s.issuers[id.issuer].keys.counts(id.key) {
 		s.verified.Put(digest, id, 1)
 	}
 	return id, nil
 }
 
-// keyStillPublished reports whether the key that signed a cached token is still published. It
-// looks the key up as for a new token, so that cached tokens cause the refresh of keys as well.
+// keyStillPublished reports whether the key that signed a cached token is still published. It looks the
+// key up in the same way as for a new token, so that cached tokens also cause the keys to be refreshed.
 func (s *Set) keyStillPublished(ctx context.Context, id *Identity) bool {
 	key, ok, err := s.issuers[id.issuer].keys.find(ctx, id.key.KeyID)
 	return err == nil && ok && key.print == id.key.print
@@ -202,7 +203,7 @@ func (s *Set) checkExpiry(id *Identity) error {
 	return nil
 }
 
-// Revalidate returns the identity by the present rules and keys.
+// Revalidate returns the identity according to the current rules and keys.
 func (s *Set) Revalidate(id *Identity) (*Identity, error) {
 	if s == nil || s.issuers[id.issuer] == nil || !s.issuers[id.issuer].keys.counts(id.key) {
 		return nil, unknown("the issuer of the token, or its key, no longer counts here")
@@ -249,7 +250,8 @@ func (s *Set) verify(ctx context.Context, token string) (*Identity, error) {
 	return s.judge(issuer, &says, said, key)
 }
 
-// judge checks verified claims against the rules of their issuer.
+// judge applies the rules of an issuer to verified claims. said are all claims, says are the standard
+// claims.
 func (s *Set) judge(issuer *issuing, says *jwt.Claims, said claims, key published) (*Identity, error) {
 	expected := jwt.Expected{Issuer: issuer.Issuer.Issuer, AnyAudience: issuer.Audience, Time: s.now()}
 	switch err := says.ValidateWithLeeway(expected, issuer.Leeway); {

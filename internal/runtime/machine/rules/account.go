@@ -7,15 +7,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The operator's accounts over many runs. The engine stamps into each input the accounts in which it is counted, and whether they can
-// cover it. The amount that a run has in an account is computed from the run's state before and after the input.
+// This file computes the operator's accounts over many runs. The engine stamps into each input the
+// accounts in which the input is counted, and whether these accounts can cover it. The amount of a run
+// in an account is computed from the run's state before and after the input.
 
-// AccountExhausted is the first part of the reason of a run that ended because an account could not cover a
-// request; the account's name follows.
+// AccountExhausted is the first part of the reason of a run that ended because an account could not
+// cover a request. The name of the account is the second part.
 const AccountExhausted = "account_exhausted"
 
-// ReservedInAccounts returns the amounts that pending steps may consume, as the accounts of the run count them. It leaves out agents of
-// this store, because their runs reserve their own amounts.
+// ReservedInAccounts returns the amounts that pending steps may consume, in the way in which the
+// accounts of the run count them. Agents of this store are not counted, because their runs reserve
+// their own amounts.
 func ReservedInAccounts(s *machine.State) (tokens, cost int64) { return reservedInAccountsBut(s, -1) }
 
 // reservedInAccountsBut is ReservedInAccounts without the step at the index `but`.
@@ -26,8 +28,8 @@ func reservedInAccountsBut(s *machine.State, but int) (tokens, cost int64) {
 	return reserved(s, func(i int) bool { return i == but || s.Steps[i].Local })
 }
 
-// SettledInAccounts returns what was settled in the accounts of the run, without the consumption of runs of
-// agents of this store.
+// SettledInAccounts returns the amounts that were settled in the accounts of the run. They do not
+// include the consumption of runs of agents of this store.
 func SettledInAccounts(s *machine.State) (tokens, cost int64) {
 	if s == nil {
 		return 0, 0
@@ -35,8 +37,8 @@ func SettledInAccounts(s *machine.State) (tokens, cost int64) {
 	return max(0, s.Tokens-s.Apart.Tokens), max(0, s.CostMicro-s.Apart.CostMicro)
 }
 
-// settleOf adds the consumption of a step to the run. For a local agent it also adds it to Apart, the part that the agent's own run
-// counts in the accounts.
+// settleOf adds the consumption of a step to the run. For a local agent it also adds the consumption to
+// Apart. Apart is the part that the agent's own run counts in the accounts.
 func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
 	t.settle(u)
 	if step.Local {
@@ -45,8 +47,9 @@ func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
 	}
 }
 
-// countsItself reports whether the run of the called agent is counted separately in the accounts of this run. If this run itself is not
-// counted in any account, the agent's run is not either, because the step that began this run settles everything.
+// countsItself reports whether the run of the called agent is counted separately in the accounts of
+// this run. If this run is not counted in any account, the agent's run is not counted either, because
+// the step that began this run settles the consumption of both.
 func (t *txn) countsItself(a *ask) bool {
 	_, counted := t.s.Accountable()
 	return t.rules.agentsCount && counted && a.Local && t.g.Tools[a.Tool].Agent
@@ -64,8 +67,8 @@ func ChargeOf(s *machine.State, account string) machine.Charge {
 	return machine.Charge{Account: account}
 }
 
-// Charged returns a charge as it is after an input that is counted in the given window of its account. An amount that was reserved in an
-// earlier window is settled in the window of the answer.
+// Charged returns a charge after an input is applied that is counted in the given window of the
+// account. An amount that was reserved in an earlier window is settled in the window of its answer.
 func Charged(c machine.Charge, window int64, before, after *machine.State) machine.Charge {
 	if window > c.Window {
 		c.Window, c.Tokens, c.CostMicro = window, 0, 0
@@ -99,8 +102,9 @@ func (t *txn) applyCharges(b *machine.Batch) {
 	}
 }
 
-// exhausted returns the reason with the first account that cannot cover the run's settled and reserved amounts plus `asked`. It returns
-// "" if all accounts can. The step at index i is left out.
+// exhausted returns the reason that names the first account that cannot cover the run's settled and
+// reserved amounts plus `asked`. It returns "" if all accounts can cover them. The step at index i is
+// not counted.
 func (t *txn) exhausted(i int, asked machine.Amount) string {
 	now, had := inAccounts(t.s, i), inAccounts(t.old, -1)
 	now.Tokens, now.CostMicro = AddCapped(now.Tokens, asked.Tokens), AddCapped(now.CostMicro, asked.CostMicro)
@@ -123,8 +127,8 @@ func inAccounts(s *machine.State, but int) machine.Amount {
 	return machine.Amount{Tokens: AddCapped(spent, held), CostMicro: AddCapped(spentCost, heldCost)}
 }
 
-// more returns the increase from before to now. If now is the largest number, it returns that number, because a capped figure must exceed
-// every limit.
+// more returns the increase from before to now. If now is the largest int64, more returns the largest
+// int64, because a capped figure must exceed every limit.
 func more(now, before int64) int64 {
 	if now == math.MaxInt64 {
 		return now

@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// resolve applies an answer to a step, with the checks in the order of semantics §9. An ignored answer is no error.
+// resolve applies an answer to a step. It makes the checks in the order of semantics §9. An ignored
+// answer is not an error.
 func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
@@ -70,11 +71,12 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	return t.failStep(i, policy, answer, c.Final, c.RetryAfter), nil
 }
 
-// made reports whether the attempt was sent, even if the next attempt waits for a decision.
+// made reports whether the attempt was already sent. This is the case if the step has a later attempt,
+// even if the later attempt waits for a decision.
 func made(step *machine.ToolStep, attempt int) bool { return attempt > 0 && attempt < step.Attempt }
 
-// stepUsage returns the usage of an answer with its price. The usage of a delegation is returned unchanged, because it was priced where
-// it was consumed.
+// stepUsage returns the usage of an answer with its computed cost. The usage of a delegation is
+// returned unchanged, because its cost was computed in the agent's run.
 func (t *txn) stepUsage(step *machine.ToolStep, u machine.Usage) (machine.Usage, error) {
 	if step.Delegation {
 		return u, nil
@@ -88,8 +90,8 @@ func (t *txn) violate() machine.Disposition {
 	return machine.DispEscalated
 }
 
-// repeated returns IgnoredDuplicate for a late repeat of the same answer, and IgnoredStale for a different
-// late answer.
+// repeated returns the disposition of a late answer: IgnoredDuplicate if it is the same answer again,
+// and IgnoredStale if it is a different answer.
 func repeated(steps []machine.ToolStep, i int, c *machine.ResolveStep) machine.Disposition {
 	if i >= 0 && steps[i].Tool == c.Tool && steps[i].AnswerHash == answerHash(c.OK, c.Result, c.Error) {
 		return machine.IgnoredDuplicate
@@ -97,7 +99,8 @@ func repeated(steps []machine.ToolStep, i int, c *machine.ResolveStep) machine.D
 	return machine.IgnoredStale
 }
 
-// accept records a successful answer, of any attempt, and writes the artifact that is bound to the tool.
+// accept records a successful answer to any attempt of a step, and writes the artifact that is bound to
+// the tool.
 func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine.Disposition, error) {
 	artifacts, err := t.boundArtifact(c)
 	if err != nil {
@@ -116,7 +119,8 @@ func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine
 	return t.closeStep(i, machine.StepStatusOK, seq, answerHash(true, c.Result, machine.Fault{}), c.Result, machine.Fault{}), nil
 }
 
-// answered returns the attempt that an answer is for. The attempt 0 means the current attempt.
+// answered returns the number of the attempt that an answer is for. In an answer, 0 means the current
+// attempt.
 func (t *txn) answered(i, attempt int) int {
 	if attempt == 0 {
 		return t.s.Steps[i].Attempt
@@ -124,8 +128,9 @@ func (t *txn) answered(i, attempt int) int {
 	return attempt
 }
 
-// boundArtifact returns the write for x_pawl.result_bindings. A text artifact gets a JSON string as its text;
-// every other value is written as compact JSON.
+// boundArtifact returns the write for x_pawl.result_bindings. If the artifact is a text and the result
+// is a JSON string, the write contains the text of the string. Every other value is written as compact
+// JSON.
 func (t *txn) boundArtifact(c *machine.ResolveStep) ([]machine.ArtifactWrite, error) {
 	name := t.g.Tools[c.Tool].ResultArtifact
 	if name == "" {
@@ -151,12 +156,12 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 	}
 }
 
-// failStep handles every attempt without a successful answer. It issues the same step again as long as policy and the number of attempts
-// allow it. Otherwise it gives the error to the turn or ends the run.
+// failStep handles every attempt without a successful answer. If policy and the number of attempts
+// allow it, failStep issues the same step again. Otherwise the turn receives the error or the run ends.
 //
-// answer has the error, the worker, and whether the outcome is unknown. final means that no attempt follows. after is the shortest pause
-// before the next attempt. The pause is added to the deadline of the next attempt, so that the outbox row of that attempt is due when the
-// pause is over.
+// answer contains the error, the worker, and whether the outcome is unknown. final means that no
+// attempt follows. after is the shortest pause before the next attempt. The pause is added to the
+// deadline of the next attempt, so that the outbox row of that attempt is due when the pause has ended.
 func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool, after time.Duration) machine.Disposition {
 	t.dropInquiry(i)
 	step := &t.steps()[i]
@@ -201,7 +206,8 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 }
 
 // mayRepeat reports whether a further attempt cannot cause an unwanted second effect. While effects are
-// undone, no step of a turn is tried again. An inquiry is tried again after any outcome.
+// being undone, no step of a turn is tried again. An inquiry about an outcome may always be tried
+// again.
 func (t *txn) mayRepeat(step *machine.ToolStep, unknown bool, policy machine.OnFault) bool {
 	if step.About != nil && step.About.Role == machine.RoleReconcile {
 		return true
@@ -228,8 +234,8 @@ func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposi
 	return t.failStep(i, policy, answer, false, 0)
 }
 
-// loseStep handles the loss of the worker that executed a pending step. A model call has no worker of its own; it is lost with the
-// execution of the turn.
+// loseStep handles the loss of the worker that executed a pending step. It ignores model calls, because
+// they have no worker of their own: a model call is lost together with the execution of the turn.
 func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
@@ -247,7 +253,7 @@ func (t *txn) cancelSteps(why string) {
 	t.cancelStepsBut(why, func(*machine.ToolStep) bool { return false })
 }
 
-// cancelStepsBut closes every pending step of the visit for which keep returns false.
+// cancelStepsBut closes every pending step of the visit except those for which keep returns true.
 func (t *txn) cancelStepsBut(why string, keep func(*machine.ToolStep) bool) {
 	var kept []bool
 	for i := range t.s.Steps {
@@ -278,8 +284,8 @@ func (t *txn) cancelStep(i int, why string) {
 	}
 }
 
-// callOff sends a cancellation to the agent of a delegation that an earlier input sent. A delegation of this batch was never sent, so it
-// needs no cancellation.
+// callOff sends a cancellation to the agent of a delegation that an earlier input sent. A delegation of
+// the current batch was never sent, so it needs no cancellation.
 func (t *txn) callOff(step *machine.ToolStep) {
 	if t.old == nil || step.HeldForApproval() || !StillOut(t.old.Steps, step) {
 		return
@@ -289,7 +295,8 @@ func (t *txn) callOff(step *machine.ToolStep) {
 	})
 }
 
-// answerHash returns a hash that is equal for equal answers. For a success it covers the result, for an error the code and the message.
+// answerHash returns a hash that is equal for equal answers. For a success it is computed from the
+// result. For an error it is computed from the code and the message.
 func answerHash(ok bool, result []byte, fault machine.Fault) [32]byte {
 	if ok {
 		return sha256.Sum256(append([]byte{1}, result...))

@@ -6,13 +6,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Calls that a person approves (semantics §9). A held call gets a number and a record, but no outbox row until a decision was made about
-// exactly this call.
+// This file handles calls that need the approval of a person (semantics §9). A held call has a number
+// and a record, but it gets an outbox row only after a decision about exactly this call.
 
-// DeniedCode is the error of a call that was denied, or that was not decided in time.
+// DeniedCode is the error code of a call that was denied, or for which no decision was made in time.
 const DeniedCode = "DENIED"
 
 // await makes a new step wait for a decision if its tool requires one. asked is the record of the step.
+// h is the result of the approval condition.
 func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h machine.Holding) {
 	tool := ToolOf(t.g, step.Tool)
 	if !MustWait(tool.Approval, h) {
@@ -48,7 +49,7 @@ func (t *txn) decide(c *machine.DecideStep) (machine.Disposition, error) {
 	return machine.Accepted, nil
 }
 
-// checkDecided makes the checks of a decision in their fixed order.
+// checkDecided makes the checks of a decision in a fixed order.
 func (t *txn) checkDecided(i int, c *machine.DecideStep) error {
 	var step *machine.ToolStep
 	if i >= 0 {
@@ -92,8 +93,8 @@ func (t *txn) release(i int, c *machine.DecideStep) {
 	t.record(record)
 }
 
-// turnDown answers a held call with an error. It ignores the tool's on_error, because a person has decided and the turn must get that
-// answer. No attempt follows.
+// turnDown answers a held call with an error. It does not apply the tool's on_error, because a person
+// has decided and the turn must receive that answer. No attempt follows.
 func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
 	_, record := t.decided(i, &machine.DecideStep{Verdict: v, Reason: reason})
 	t.record(record)
@@ -117,8 +118,8 @@ func (t *txn) undecided(i int) machine.Disposition {
 	return machine.DispEscalated
 }
 
-// expireApproval holds an approved call again that was not sent in time. Only the engine requests it, because only the engine knows
-// whether the call was sent.
+// expireApproval holds an approved call again if the call was not sent in time. Only the engine
+// requests this, because only the engine knows whether the call was sent.
 func (t *txn) expireApproval(i int, c *machine.DecideStep) machine.Disposition {
 	switch {
 	case t.s.Status.Terminal():

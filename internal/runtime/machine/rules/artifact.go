@@ -24,8 +24,9 @@ func (t *txn) setArtifacts(c *machine.SetArtifacts) error {
 	return nil
 }
 
-// checkWrites is check (8) of semantics §4. It checks each write in the given order: its name must be declared and used once, its value
-// must be small enough and of the declared type. Then it checks the total size of the run's artifacts.
+// checkWrites makes check (8) of semantics §4. It checks the writes in the given order. The name of a
+// write must be declared and may be used once. The value must be small enough and of the declared type.
+// Then checkWrites checks the total size of the run's artifacts.
 func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
 	if len(writes) == 0 {
 		return nil
@@ -115,8 +116,9 @@ func (t *txn) write(writes []machine.ArtifactWrite, seq uint64) {
 	}
 }
 
-// updateHead adds one write to the head of an artifact. For Replace, Hash is the SHA-256 of the value. For Append it is the SHA-256 of
-// the previous hash (zero at first) and the value, so that the earlier values are not needed.
+// updateHead adds one write to the head of an artifact. For Replace, Hash is the SHA-256 of the value.
+// For Append, Hash is the SHA-256 of the previous hash (zero at first) and the value, so that the
+// earlier values are not needed to compute it.
 func updateHead(h *machine.ArtifactHead, seq uint64, value []byte) {
 	h.Seq = seq
 	h.Writes++

@@ -9,15 +9,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Defaults for pauses that the pack does not set.
+// These constants are the defaults for pauses that the pack does not set.
 const (
 	defaultMultiplier = 2000
 	defaultJitter     = 200_000
 )
 
-// Backoff returns the pause after a failed attempt. The pause is Initial, multiplied for each further attempt, bounded by Max, and then
-// changed at random by up to the share Jitter. The number jitter determines this change. It depends only on the run, the turn or step,
-// and the attempt, so that a replay computes the same pause.
+// Backoff returns the pause after a failed attempt. The pause begins with Initial, is multiplied for
+// each further attempt, and is bounded by Max. Then the number jitter changes the pause by up to the
+// share Jitter. jitter depends only on the run, the turn or step, and the attempt, so that a replay
+// computes the same pause.
 func Backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 	pause, most := cmp.Or(p.Initial, machine.DefaultInitialPause), cmp.Or(p.Max, machine.DefaultMaxPause)
 	by := time.Duration(cmp.Or(p.Multiplier, defaultMultiplier))

@@ -4,17 +4,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Budgets (semantics §6). Zero means no limit.
+// Budgets (semantics §6). A limit of zero means that there is no limit.
 //
-// The consumption is added before any other decision. An input after which the run is over a budget ends the run as BUDGET_EXHAUSTED,
-// even if the input enters a terminal state or reports a final failure. The exceptions are Cancel and the guards of a state's entry,
-// which have their own end status. The data of the input (output, answers, artifacts) is recorded in every case.
+// The consumption is added before any other decision. If an input brings the run over a budget, the run
+// ends as BUDGET_EXHAUSTED, even if the input enters a terminal state or reports a final failure. The
+// exceptions are Cancel and the guards of a state's entry, which have their own end status. The data of
+// the input (output, answers, artifacts) is recorded in every case.
 
 // overdue reports whether the wall time is used up, even if its timer has not fired yet.
 func (t *txn) overdue() bool { return t.s.Deadline != 0 && t.in.At >= t.s.Deadline }
 
-// overBudget returns the name of the first budget that the run exceeds, or "" if it exceeds none. A budget of N tool calls, tokens or
-// micro-dollars allows exactly N.
+// overBudget returns the name of the first budget that the run exceeds. It returns "" if the run
+// exceeds none. A budget of N tool calls, tokens or micro-dollars allows exactly N.
 func (t *txn) overBudget() string {
 	calls, limit := CallsOf(t.g, t.s), LimitOf(t.g, t.s)
 	switch {
@@ -30,7 +31,7 @@ func (t *txn) overBudget() string {
 	return ""
 }
 
-// settle adds the usage of a turn outside the sidecar to the run. price has already computed the cost in u.
+// settle adds the usage of a turn to the run. The cost in u must already be computed by price.
 func (t *txn) settle(u machine.Usage) {
 	t.s.Tokens = AddCapped(t.s.Tokens, AddCapped(u.InputTokens, u.OutputTokens))
 	t.s.CostMicro = AddCapped(t.s.CostMicro, u.CostMicro)
@@ -40,8 +41,9 @@ func (t *txn) settle(u machine.Usage) {
 	t.s.ToolCalls = int(AddCapped(int64(t.s.ToolCalls), int64(u.ToolCalls)))
 }
 
-// wallClock stops the wall-time clock of the run when waiting is true, and starts it again when waiting is false. It does so only with
-// the option wall_time_excludes_waiting; otherwise the deadline does not change.
+// wallClock stops the wall-time clock of the run if waiting is true, and starts it again if waiting is
+// false. It does this only with the option wall_time_excludes_waiting. Without the option the deadline
+// does not change.
 func (t *txn) wallClock(waiting bool) {
 	s := t.s
 	if !t.g.WallExcludesWaiting {

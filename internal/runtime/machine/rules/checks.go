@@ -8,10 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The checks of semantics §4 that the machine makes, in their order. Each check returns nil or a *[machine.Error]. No check changes
-// anything.
+// This file has the checks of semantics §4 that the machine makes, in their order. Each check returns
+// nil or a *[machine.Error]. No check changes the state.
 
-// checkOpen is check (4): a run that has ended accepts no input.
+// checkOpen makes check (4): a run that has ended accepts no input.
 func (t *txn) checkOpen() error {
 	if !t.s.Status.Terminal() {
 		return nil
@@ -22,7 +22,7 @@ func (t *txn) checkOpen() error {
 	}
 }
 
-// checkUnpaused refuses events and step requests while the run is paused.
+// checkUnpaused returns an error for events and step requests while the run is paused.
 func (t *txn) checkUnpaused() error {
 	if !t.s.Paused {
 		return nil
@@ -33,7 +33,8 @@ func (t *txn) checkUnpaused() error {
 	}
 }
 
-// checkTurn requires that the given turn is the open turn and in the given attempt.
+// checkTurn returns an error unless the given turn is the open turn and the given attempt is its
+// current attempt.
 func (t *txn) checkTurn(seq uint64, attempt int) error {
 	turn := t.s.Turn
 	if turn != nil && turn.Seq == seq && turn.Attempt == attempt {
@@ -49,9 +50,10 @@ func (t *txn) checkTurn(seq uint64, attempt int) error {
 	return r
 }
 
-// CheckExpected is check (5) of every command with an expected seq: the run's last transition must be the one that the caller expects.
-// The engine makes this check before it checks the authority, so that the second of two competing callers learns which transition was
-// made first. [Step] makes the check in every case. For a run that has ended, check (4) returns the error.
+// CheckExpected makes check (5) of every command with an expected seq: the run's last transition must
+// be the one that the caller expects. The engine makes this check before it checks the rights of the
+// caller, so that the second of two competing callers learns which transition was made first. [Step]
+// makes the check in every case. For a run that has ended, check (4) returns the error.
 func CheckExpected(s *machine.State, c machine.Command) error {
 	want := ExpectedSeq(c)
 	if want == 0 || want == s.VisitSeq || s.Status.Terminal() || s.Imported {
@@ -64,7 +66,8 @@ func CheckExpected(s *machine.State, c machine.Command) error {
 	}
 }
 
-// checkEvent is check (7): the state must have the event. The events of a terminal state cannot be used.
+// checkEvent makes check (7): the state must declare the event. The events of a terminal state cannot
+// be used.
 func (t *txn) checkEvent(event string) error {
 	n := t.node()
 	if !n.Terminal && n.OnEvent[event] != "" {

@@ -7,9 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Compensation (semantics §9). The effects of a run are undone before the run ends with a status other than COMPLETED, and before an
-// event in compensate_on is followed. They are undone one after the other, the last one first. Steps that may still have an effect must
-// end first. No turn is sent meanwhile.
+// Compensation (semantics §9). The effects of a run are undone before the run ends with a status other
+// than COMPLETED, and before an event in compensate_on is followed. They are undone one after the
+// other, beginning with the last effect. Steps that may still have an effect must end first. During the
+// compensation no turn is sent.
 
 // recordEffect adds the effect of a finished step to the state, if it can be undone.
 func (t *txn) recordEffect(step *machine.ToolStep) {
@@ -29,7 +30,8 @@ func (t *txn) undoable(step *machine.ToolStep) bool {
 	return step.About == nil && step.Model == nil && t.g.Tools[step.Tool].Compensate != ""
 }
 
-// tooMany refuses a step after which the run could have more than MaxEffects effects to undo.
+// tooMany returns a denial for a step after which the run could have more than MaxEffects effects to
+// undo.
 func (t *txn) tooMany(a *ask, earlier []ask) *machine.Denial {
 	if t.g.Tools[a.Tool].Compensate == "" {
 		return nil
@@ -86,7 +88,7 @@ func (t *txn) startCompensation(e ending, cause machine.Cause) bool {
 	return true
 }
 
-// doomed clears the clock and the queued inputs of a run that will end after its compensation.
+// doomed clears the wall clock and the queued inputs of a run that will end after its compensation.
 func (t *txn) doomed() {
 	if s := t.s; s.Undo.Status != machine.StatusUnset {
 		s.Deadline, s.WallLeft, s.Queue = 0, 0, nil
@@ -102,7 +104,7 @@ func (t *txn) anyMayHappen() bool {
 	return false
 }
 
-// lastFirst returns the steps with effects in the order in which they are undone.
+// lastFirst returns the steps with effects, in the order in which the effects are undone.
 func (t *txn) lastFirst() []uint32 {
 	var steps []uint32
 	for _, effect := range slices.Backward(t.s.Effects) {
@@ -111,8 +113,8 @@ func (t *txn) lastFirst() []uint32 {
 	return steps
 }
 
-// divert handles an end of the run that is requested while its effects are being undone. The first such end is kept. If an event was to
-// be followed, it is dropped.
+// divert handles an end of the run that is requested while the effects of the run are being undone. The
+// run keeps the first such end. If the run was going to follow an event, the event is dropped.
 func (t *txn) divert(e ending) {
 	if t.s.Undo.Status != machine.StatusUnset {
 		return
@@ -126,8 +128,8 @@ func (t *txn) divert(e ending) {
 	t.doomed()
 }
 
-// undoNext continues the compensation as soon as no step has to end first: it compensates the last effect or, if no effect is left, makes the
-// end or event that started the compensation.
+// undoNext continues the compensation when no other step has to end first. It compensates the last
+// effect. If no effect is left, it performs the end or the event that started the compensation.
 func (t *txn) undoNext() {
 	for t.s.Undo != nil && len(PendingSteps(t.s)) == 0 {
 		n := len(t.s.Effects)
@@ -173,8 +175,8 @@ func (t *txn) foundOf(by *machine.ToolStep, found finding) {
 	}
 }
 
-// compensated applies the answer of a compensating step. After a success the business key of the effect is released. Otherwise the effect
-// is listed as uncompensated.
+// compensated applies the answer of a compensating step. If the step succeeded, the business key of the
+// effect is released. Otherwise the effect is listed as uncompensated.
 func (t *txn) compensated(by *machine.ToolStep, fault machine.Fault) {
 	if t.s.Undo == nil || t.s.Undo.By != by.Step {
 		return
@@ -199,7 +201,8 @@ func (t *txn) freeKey(e *machine.CompensableEffect) {
 	}
 }
 
-// undone ends the run or follows the event that waited for the compensation.
+// undone is called when the compensation has ended. It ends the run or follows the event that waited
+// for the compensation.
 func (t *txn) undone() {
 	undo := t.s.Undo
 	t.s.Undo, t.uncompensated = nil, undo.Uncompensated
@@ -210,7 +213,7 @@ func (t *txn) undone() {
 	t.move(undo.Event, undo.Cause, nil)
 }
 
-// checkSettled refuses commands of turns and people while effects are being undone.
+// checkSettled returns an error for commands of turns and people while effects are being undone.
 func (t *txn) checkSettled() error {
 	if t.s.Undo == nil {
 		return nil

@@ -17,7 +17,7 @@ func VisitsOf(s *machine.State, state string) int {
 	return 0
 }
 
-// CalledTimes returns how often a tool with a bound of its own was called.
+// CalledTimes returns how often a tool that has its own bound of calls was called.
 func CalledTimes(s *machine.State, tool string) int {
 	for i := range s.Called {
 		if s.Called[i].State == tool {
@@ -45,7 +45,8 @@ func OrDefault[N int | int64 | time.Duration](n, def N) N {
 	return n
 }
 
-// AddCapped adds two numbers >= 0. A sum that overflows becomes the largest number, so that a counter never appears small.
+// AddCapped adds two numbers that are not negative. If the sum overflows, it returns the largest int64,
+// so that a counter never appears small.
 func AddCapped(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

@@ -49,7 +49,8 @@ func diffCounts(a, b map[string]int64) []machine.CountChange {
 	return changes
 }
 
-// Budgets returns the counters of budgets that differ, in a fixed order. steps returns a run's own calls of tools and agents.
+// Budgets returns the counters of budgets that differ, in a fixed order. The function steps returns the
+// number of a run's own calls of tools and agents.
 func Budgets(a, b *machine.State, steps func(*machine.State) int64) []machine.CountChange {
 	var changes []machine.CountChange
 	for _, c := range []machine.CountChange{

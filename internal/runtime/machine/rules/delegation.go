@@ -6,7 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// noteDelegation records a change of a delegation. It ignores a change for a finished step or for an earlier attempt.
+// noteDelegation records a change of a delegation. It ignores a change that is for a finished step or
+// an earlier attempt.
 func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil

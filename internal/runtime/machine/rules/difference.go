@@ -8,8 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Difference returns the path of the first field in which two records differ, or "" if they are equal. It builds the path only after it
-// has found a difference, because nearly all compared values are equal.
+// Difference returns the path of the first field in which two records differ, or "" if the records are
+// equal. It builds the path only after it has found a difference, because nearly all compared values
+// are equal.
 func Difference(a, b machine.Record) string {
 	at, _ := differAt(reflect.ValueOf(a), reflect.ValueOf(b))
 	return at

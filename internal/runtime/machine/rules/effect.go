@@ -6,10 +6,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Business keys (semantics §9). The step that first requests an effect owns its key from the commit of the request on. This file only
-// makes the rows. The store checks that no other step has the key. If another step has it, the engine stamps a refusal.
+// Business keys (semantics §9). The step that first requests an effect owns the key of the effect after
+// the commit of the request. This file only makes the rows. The store checks that no other step has the
+// key. If another step has it, the engine stamps a refusal.
 
-// sameEffect refuses the second of two requests of one input that have the same effect.
+// sameEffect returns a denial for the second of two requests of one input that have the same effect.
 func sameEffect(a *ask, earlier []ask) *machine.Denial {
 	if a.Effect == [32]byte{} {
 		return nil
@@ -22,8 +23,8 @@ func sameEffect(a *ask, earlier []ask) *machine.Denial {
 	return nil
 }
 
-// want lists the requested business keys for the engine. It does so before any bound is checked, because a request that is refused
-// because of another step's key does not count against a bound.
+// want lists the requested business keys for the engine. It does so before any bound is checked,
+// because a request that is refused because of another step's key must not count against a bound.
 func (t *txn) want(asks []ask) {
 	for i := range asks {
 		if a := &asks[i]; a.fresh() && a.Effect != [32]byte{} {
@@ -46,8 +47,9 @@ func (t *txn) doubt(step *machine.ToolStep) {
 	}
 }
 
-// settleEffect updates the business key after the answer of a step. After a success the key stays, with the answer. After a definite
-// error the key is released. If the outcome is unknown, the key stays without an answer.
+// settleEffect updates the business key after the answer of a step. After a success the step keeps the
+// key, and the answer is added to the row. After a definite error the key is released. If the outcome
+// is unknown, the step keeps the key without an answer.
 func (t *txn) settleEffect(step *machine.ToolStep) {
 	switch {
 	case step.Effect == [32]byte{}:
@@ -58,7 +60,8 @@ func (t *txn) settleEffect(step *machine.ToolStep) {
 	}
 }
 
-// freeEffect releases the key. If this input also took the key, both changes are dropped.
+// freeEffect releases the key of a step. If the step took the key in this input, both changes are
+// dropped.
 func (t *txn) freeEffect(step *machine.ToolStep) {
 	if step.Effect == [32]byte{} {
 		return
@@ -72,8 +75,9 @@ func (t *txn) freeEffect(step *machine.ToolStep) {
 	t.effects = append(t.effects, machine.EffectChange{Op: machine.EffectFreed, Effect: effectOf(t.s, step)})
 }
 
-// unsent reports whether no attempt of the pending step can have had an effect. This is so if this input requested it, if it waits for a
-// decision, or if all its attempts failed definitely and the next one is not due.
+// unsent reports whether no attempt of the pending step can have had an effect. This is the case if
+// this input requested the step, if the step waits for a decision, or if all its attempts failed
+// definitely and the next attempt is not due.
 func (t *txn) unsent(step *machine.ToolStep) bool {
 	if step.Doubt || step.Model != nil {
 		return false

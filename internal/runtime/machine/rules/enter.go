@@ -4,21 +4,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// entry is one attempt to enter a state: the run's entry, an event or a timeout.
+// entry is one attempt to enter a state. It is caused by the start of the run, by an event or by a
+// timeout.
 type entry struct {
 	// from is the state that the run leaves. It is nil when the run begins.
 	from   *machine.Node
 	event  string
 	target string
 	cause  machine.Cause
-	// artifacts were checked and are stored with the resulting record.
+	// artifacts are the checked artifacts that are stored with the resulting record.
 	artifacts []machine.ArtifactWrite
-	// noProgress means that the loop repeats without progress. Then the target is refused.
+	// noProgress means that the loop repeats without progress. The target is then refused.
 	noProgress bool
 }
 
-// enter is the algorithm of semantics §3 for the entry of a run, an event and a forced exit. It makes one Transition, or Ended if no
-// state can be entered.
+// enter implements the algorithm of semantics §3 for the start of a run, an event and a forced exit. It
+// makes one Transition. If no state can be entered, it makes an Ended.
 func (t *txn) enter(e entry) {
 	t.cancelSteps(whyVisitLeft)
 	if reason := t.visitsUsedUp(); reason != "" {
@@ -40,7 +41,8 @@ func (t *txn) enter(e entry) {
 	t.visit(e, to, redirects)
 }
 
-// visitsUsedUp makes checks 1 and 2. It returns the reason why the run ends, or "".
+// visitsUsedUp makes the checks 1 and 2 of semantics §3. It returns the reason why the run ends, or ""
+// if it does not end.
 func (t *txn) visitsUsedUp() string {
 	if limit := t.g.Budget.MaxTotalVisits; limit > 0 && t.s.TotalVisits >= limit {
 		return "max_total_visits"
@@ -51,12 +53,12 @@ func (t *txn) visitsUsedUp() string {
 	return ""
 }
 
-// route makes check 3: it follows on_max_visits from each refused state to the next and returns the first state that can be entered. It
-// returns nil if there is none.
+// route makes check 3 of semantics §3. It follows on_max_visits from each refused state to the next
+// state, and returns the first state that can be entered. It returns nil if there is none.
 //
-// If the edge is used up, its target is refused and route continues with the on_max_visits of the source. If a loop makes no progress,
-// its target is refused in the same way as a state whose visits are used up. No state is tried twice, so route ends even if the forced
-// exits of a pack form a cycle.
+// If the edge is used up, its target is refused, and route continues with the on_max_visits of the
+// source. If a loop makes no progress, its target is refused in the same way as a state whose visits
+// are used up. No state is tried twice, so route ends even if the forced exits of a pack form a cycle.
 func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
 	var redirects []machine.Redirect
 	next := e.target
@@ -99,8 +101,9 @@ func refused(redirects []machine.Redirect, state string) bool {
 	return false
 }
 
-// visit makes the Transition and everything that belongs to a new visit: its first turn, the timeout, the conversation and the queued
-// inputs. An edge counts as followed only if its own target was entered.
+// visit makes the Transition and everything that belongs to a new visit: its first turn, the timeout,
+// the conversation and the queued inputs. An edge counts as followed only if the state that was entered
+// is its own target.
 func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	tr := &machine.Transition{
 		Event: e.event, To: to.Name, Intended: e.target,

@@ -4,7 +4,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Reasons why a turn or step was closed without its own answer.
+// These constants are the reasons why a turn or step was closed without an answer of its own.
 const (
 	whyOutsideEvent = "outside_event"
 	whyStateTimeout = "state_timeout"

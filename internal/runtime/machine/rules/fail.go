@@ -4,8 +4,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// fail applies the report of a failed execution of the open turn. If the same report has already opened the current attempt, the repeat
-// is a duplicate, not stale.
+// fail applies the report of a failed execution of the open turn. If the current attempt was opened by
+// the same report, the report is a repeat, and the disposition is duplicate instead of stale.
 func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
 	if err := t.checkOpen(); err != nil {
 		return 0, err
@@ -36,8 +36,9 @@ func (t *txn) repeatsFailure(c *machine.FailTurn) bool {
 // turnFailed is the reason of a run that ended because its turn failed.
 const turnFailed = "turn_failed"
 
-// failTurn ends the current attempt of the turn and sets the other fields of `failed`. The next attempt follows after a pause, or the run
-// ends with the given reason. Pending steps belong to the visit and stay pending.
+// failTurn ends the current attempt of the turn and sets the other fields of `failed`. Either the next
+// attempt follows after a pause, or the run ends with the given reason. Pending steps belong to the
+// visit and stay pending.
 func (t *txn) failTurn(failed *machine.TurnFailed, reason string) {
 	turn := t.turn()
 	failed.TurnSeq, failed.Attempt = turn.Seq, turn.Attempt
@@ -96,16 +97,17 @@ func (t *txn) suspend(c *machine.SuspendTurn) error {
 	return nil
 }
 
-// markTurnReady makes an open turn ready, because its backoff is over or all the steps that it was suspended for are answered. The next
-// execution is a new one; its default step keys count from 1.
+// markTurnReady makes an open turn ready, because its backoff has ended or all the steps that it waited
+// for are answered. The next execution is a new execution, so its default step keys count from 1 again.
 func (t *txn) markTurnReady() {
 	turn := t.turn()
 	turn.NotBefore, turn.Suspended, turn.Requests = 0, false, 0
 	t.record(&machine.TurnReady{TurnSeq: turn.Seq, Attempt: turn.Attempt})
 }
 
-// loseTurn handles the loss of the turn's executor. A single lost connection has no effect here, because the dispatcher counts
-// deliveries. In a run with execution CALLER a turn can be lost only by the worker that serves the run; the assignment names that worker.
+// loseTurn handles the loss of the turn's executor. A single lost connection has no effect here,
+// because the dispatcher counts deliveries. In a run with the execution CALLER, only the worker that
+// serves the run can lose a turn. The assignment names that worker.
 func (t *txn) loseTurn(c *machine.LoseTurn) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal

@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// beginFork is Step for [machine.Fork]. The first record is the Origin, which represents all copied data. The queued inputs follow it.
+// beginFork implements Step for [machine.Fork]. The first record is the Origin, which represents all
+// copied data. The records of the queued inputs follow it.
 func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.Fork) (machine.Result, error) {
 	if s != nil {
 		return machine.Result{State: s}, RunExists(s)
@@ -27,7 +28,7 @@ func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.F
 	return t.result(machine.Accepted), nil
 }
 
-// Imported returns the error for every input of an imported run.
+// Imported returns the error for any input of an imported run.
 func Imported() error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "IMPORTED", Field: "run_id",
@@ -39,7 +40,7 @@ func Imported() error {
 func (t *txn) takeOver(c *machine.Fork) error {
 	s, from := t.s, c.From
 	s.Forked = &machine.Forked{RunID: from.RunID, Seq: c.Seq}
-	// If the values of the source can be erased, the values of the copy can be erased, too.
+	// If the values of the source can be erased, the values of the copy must be erasable too.
 	s.Erasable = s.Erasable || from.Erasable
 	// Tools that the source may not call are also forbidden for the copy.
 	s.Policy = from.Policy
@@ -65,7 +66,8 @@ func (t *txn) takeOver(c *machine.Fork) error {
 	return nil
 }
 
-// takeArtifacts copies the heads of all artifacts except the changed ones, which are written again. The Origin contains the values.
+// takeArtifacts copies the heads of all artifacts that are not changed by the fork. Changed artifacts
+// are written again. The Origin contains the values of the copied artifacts.
 func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64) error {
 	for i := range c.From.Artifacts {
 		head := c.From.Artifacts[i]
@@ -150,8 +152,8 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	}
 }
 
-// takeTurn opens the source's open turn as attempt 1, with the inputs that waited for the end of that turn. The default keys of its steps
-// are the same as in the source.
+// takeTurn opens the source's open turn as attempt 1. The turn gets the inputs that waited for its end.
+// The default keys of its steps are the same as in the source.
 func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	if c.From.Turn == nil {
 		t.s.Awaiting = TurnAwaitingOf(c.From)
@@ -177,7 +179,8 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	}
 }
 
-// Resolved returns the steps of a state's visit that a fork copies, in the order of their new numbers from 1.
+// Resolved returns the steps of a state's visit that a fork copies. They are in the order of their new
+// numbers, which begin at 1.
 func Resolved(s *machine.State) []machine.ToolStep {
 	var steps []machine.ToolStep
 	for i := range s.Steps {

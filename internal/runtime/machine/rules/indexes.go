@@ -33,7 +33,8 @@ func Of(s *machine.State) []machine.IndexChange {
 	return append(out, taskIndexes(s)...)
 }
 
-// taskIndexes returns the rows by which the tasks of an owner are listed: by the time of their status, the newest first, and by context.
+// taskIndexes returns the index rows that are used to list the tasks of an owner. One row orders the
+// tasks by the time of their status, the newest first. Another row orders them by context.
 func taskIndexes(s *machine.State) []machine.IndexChange {
 	if s.Task == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CheckUsage refuses negative figures, because they would increase the remaining budget. It also refuses a part that is larger than its
-// total.
+// CheckUsage returns an error for negative figures, because they would increase the remaining budget.
+// It also returns an error if a part is larger than its total.
 func CheckUsage(u machine.Usage) error {
 	refusal := &machine.Error{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
 	switch {
@@ -26,7 +26,7 @@ func CheckUsage(u machine.Usage) error {
 	return refusal
 }
 
-// ExpectedSeq returns the VisitSeq that a command expects; 0 = not checked.
+// ExpectedSeq returns the VisitSeq that a command expects. 0 means that it is not checked.
 func ExpectedSeq(c machine.Command) uint64 {
 	switch c := c.(type) {
 	case machine.EmitEvent:
@@ -41,7 +41,7 @@ func ExpectedSeq(c machine.Command) uint64 {
 	return 0
 }
 
-// First returns the first error of the checks, made in order.
+// First returns the first error in a list of check results, or nil.
 func First(checks ...error) error {
 	for _, err := range checks {
 		if err != nil {
@@ -51,7 +51,8 @@ func First(checks ...error) error {
 	return nil
 }
 
-// CheckDelegation checks that an attempt has only one task, and that a noted answer is the answer that waits to be sent.
+// CheckDelegation checks that an attempt has only one task, and that an answer in the command is the
+// answer that waits to be sent.
 func CheckDelegation(step *machine.ToolStep, c *machine.NoteDelegation) error {
 	if !step.Delegation {
 		return &machine.Error{
@@ -75,7 +76,7 @@ func CheckDelegation(step *machine.ToolStep, c *machine.NoteDelegation) error {
 	return nil
 }
 
-// CheckReject refuses a report that rejects the work and also asks for another attempt.
+// CheckReject returns an error for a report that rejects the work and also requests another attempt.
 func CheckReject(c *machine.FailTurn) error {
 	if !c.Reject || !c.Retryable {
 		return nil
@@ -86,7 +87,7 @@ func CheckReject(c *machine.FailTurn) error {
 	}
 }
 
-// PieceBytes returns the size that a piece of output adds to the run's messages.
+// PieceBytes returns the number of bytes that a piece of output adds to the run's messages.
 func PieceBytes(p *machine.OutputPiece) int64 {
 	return PartsBytes(p.Parts) + int64(len(p.ID)+len(p.Name)+len(p.Description)+len(p.Metadata))
 }
@@ -132,7 +133,7 @@ func NotModel(step *machine.ToolStep, key string) error {
 	}
 }
 
-// RequestBytes returns the size that a model request adds to the run's messages.
+// RequestBytes returns the number of bytes that a model request adds to the run's messages.
 func RequestBytes(r *machine.ModelRequest) int64 {
 	n := int64(len(r.System.Text) + len(r.Tools.Text) + len(r.Parameters.Text))
 	for i := range r.Messages {
@@ -143,7 +144,7 @@ func RequestBytes(r *machine.ModelRequest) int64 {
 	return n
 }
 
-// AnswerBytes returns the size that a model's answer adds to the run's messages.
+// AnswerBytes returns the number of bytes that a model's answer adds to the run's messages.
 func AnswerBytes(a *machine.ModelAnswer) int64 {
 	n := PartsBytes(a.Parts) + int64(len(a.Refusal)+len(a.Provider))
 	for _, call := range a.Calls {

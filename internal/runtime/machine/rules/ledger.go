@@ -8,10 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The ledger of a run. A run has a ledger if its pack gives costs of tools or sets on_budget, and if it consumes from a lease.
+// The ledger of a run. A run has a ledger if its pack declares costs of tools or sets on_budget, or if
+// the run consumes a lease.
 //
-// In a run with a ledger, a step is issued only if its maximum consumption fits in the budget. Consumption that is never reported counts
-// as the maximum. For agents, every run with a bound has a ledger: each agent gets a lease of a part of the budget, including tool calls.
+// In a run with a ledger, a step is issued only if its maximum consumption fits in the budget. If the
+// consumption is never reported, the maximum is counted. For agents, every run with a bound has a
+// ledger: each agent gets a lease of a part of the budget, including tool calls.
 
 // account returns the run's account for modification.
 func (t *txn) account() *machine.Account {
@@ -23,9 +25,10 @@ func (t *txn) account() *machine.Account {
 	return &account
 }
 
-// refusedBy returns the budget or operator's account that cannot cover `more` in addition to what was consumed and what pending steps may
-// consume. It returns "" if all can. The pending step at index i is left out. A local delegation is not charged to the run's accounts,
-// because the agent's run is charged there.
+// refusedBy returns the budget or operator's account that cannot cover `more` in addition to the
+// amounts that were consumed and the amounts that pending steps may consume. It returns "" if all can
+// cover it. The pending step at index i is not counted. A local delegation is not charged to the run's
+// accounts, because the agent's run is charged there.
 func (t *txn) refusedBy(i int, more machine.Amount, local bool) string {
 	limit := LimitOf(t.g, t.s)
 	if more.ToolCalls > 0 && t.callsLeft(i) < more.ToolCalls {
@@ -44,8 +47,9 @@ func (t *txn) refusedBy(i int, more machine.Amount, local bool) string {
 	return t.exhausted(i, more)
 }
 
-// boundFor returns the most that a call of the tool may consume: its cost or, for an agent, its lease. If the pack sets no lease for an
-// agent, the lease is an equal share of the remaining budget for each step that could be pending at the same time.
+// boundFor returns the maximum that a call of the tool may consume. For a tool this is its cost, for an
+// agent its lease. If the pack sets no lease for an agent, the remaining budget is divided equally
+// among the steps that could be pending at the same time.
 func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 	if !KeepsLedger(t.g, t.s) && !(t.rules.agentsAreLeased && tool.Agent) {
 		return machine.Amount{}
@@ -71,8 +75,9 @@ func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 	return bound
 }
 
-// callsLeft returns how many more tool calls the run and its agents may make, without the calls that are leased to agents. The lease of
-// the step at the index `but` is not subtracted. For a run without a bound it returns the largest number.
+// callsLeft returns how many more tool calls the run and its agents may make. Calls that are leased to
+// agents are subtracted, except the lease of the step at the index `but`. For a run without a bound it
+// returns the largest int64.
 func (t *txn) callsLeft(but int) int64 {
 	limit := CallsOf(t.g, t.s)
 	if limit == 0 {
@@ -86,8 +91,9 @@ func usageOfBound(b machine.Amount) machine.Usage {
 	return machine.Usage{InputTokens: b.Tokens, CostMicro: b.CostMicro, ToolCalls: int(b.ToolCalls)}
 }
 
-// consumed returns the usage that an answer to a step adds to the run. If an agent consumed more than its lease, it also returns an error
-// that replaces the answer; then at most the lease is charged.
+// consumed returns the usage that an answer to a step adds to the run. If an agent consumed more than
+// its lease, consumed also returns an error that replaces the answer. In that case at most the lease is
+// charged.
 func consumed(step *machine.ToolStep, used machine.Usage, metered bool) (machine.Usage, *machine.Fault) {
 	lease := step.Bound
 	if lease == (machine.Amount{}) {
@@ -137,12 +143,12 @@ func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 	return used
 }
 
-// whyBudget is the reason for closing a turn or a visit because of the budget.
+// whyBudget is the reason that is recorded when a turn or a visit is closed because of the budget.
 
 const whyBudget = "budget"
 
-// wrapsUp reports whether a refusal for this reason leads to the state x_pawl.on_budget. It does not if the run is in a terminal state,
-// or has already entered on_budget for this reason.
+// wrapsUp reports whether a refusal for this reason leads to the state x_pawl.on_budget. The result is
+// false if the run is in a terminal state, or if it has already entered on_budget for this reason.
 func (t *txn) wrapsUp(reason string) bool {
 	if t.g.OnBudget == "" || reason != "max_tokens" && reason != "max_cost_usd" && !strings.HasPrefix(reason, AccountExhausted) {
 		return false
@@ -167,7 +173,8 @@ func (t *txn) refusal(status machine.Status, reason string) *machine.Denial {
 	return denial
 }
 
-// closeFor ends the run because of a bound, or enters x_pawl.on_budget, once.
+// closeFor ends the run because of a bound. If the pack sets x_pawl.on_budget, closeFor enters that
+// state instead, at most once.
 func (t *txn) closeFor(status machine.Status, reason string) {
 	if !t.wrapsUp(reason) {
 		t.end(ending{status: status, reason: reason})
@@ -179,7 +186,8 @@ func (t *txn) closeFor(status machine.Status, reason string) {
 	t.enter(entry{from: t.node(), target: t.g.OnBudget, cause: machine.CauseBudget})
 }
 
-// notMade returns the denial for the requests that follow the refused one.
+// notMade returns the denial for the requests that were not made because an earlier request of the same
+// input was refused.
 func (t *txn) notMade() *machine.Denial {
 	if undo := t.s.Undo; undo != nil {
 		return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ends %s (%s)", undo.Status, undo.Reason)}
@@ -190,8 +198,8 @@ func (t *txn) notMade() *machine.Denial {
 	return &machine.Denial{Code: "VISIT_LEFT", Message: fmt.Sprintf("the run went to state %q, since its budget does not hold a step", t.s.Current)}
 }
 
-// raiseBudget raises the run's budget. Refused steps may be requested again. x_pawl.on_budget is not entered
-// again, so that the run's visits stay bounded.
+// raiseBudget raises the run's budget. Refused steps may be requested again. The state x_pawl.on_budget
+// is not entered a second time, so that the number of the run's visits stays bounded.
 func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
 	if err := First(t.checkOpen(), t.checkRaise(c)); err != nil {
 		return err

@@ -9,9 +9,10 @@ type ending struct {
 	status    machine.Status
 	reason    string
 	redirects []machine.Redirect
-	// event is the event that was requested and is not followed, because the run ends. intended is its target. "" = there is no such event.
+	// event is the requested event that is not followed, because the run ends. intended is the target
+	// of the event. Both are "" if there is no such event.
 	event, intended string
-	// artifacts were checked and are stored with the Ended record.
+	// artifacts are the checked artifacts that are stored with the Ended record.
 	artifacts []machine.ArtifactWrite
 }
 
@@ -41,8 +42,8 @@ func (t *txn) finish(e ending) {
 	s.Deadline, s.WallLeft, s.StateTimeoutAt, s.Effects = 0, 0, 0, nil
 }
 
-// endIfOverBudget ends a run that is over a budget. It returns false if the run is within its budgets. event is the event that is then
-// not followed; "" = none.
+// endIfOverBudget ends a run that is over a budget. It returns false if the run is within its budgets.
+// event is the event that is not followed if the run ends. It is "" if there is none.
 func (t *txn) endIfOverBudget(event string, artifacts []machine.ArtifactWrite) bool {
 	reason := t.overBudget()
 	if reason == "" {
@@ -56,7 +57,7 @@ func (t *txn) endIfOverBudget(event string, artifacts []machine.ArtifactWrite) b
 	return true
 }
 
-// pause sets the paused flag; pausing a paused run has no effect.
+// pause sets the paused flag. If the run is already paused, it has no effect.
 func (t *txn) pause(c *machine.Pause) error {
 	if err := t.checkOpen(); err != nil || t.s.Paused {
 		return err
@@ -76,7 +77,7 @@ func (t *txn) resume(c *machine.Resume) error {
 	return nil
 }
 
-// cancel ends the run as CANCELLED. The note of the input is kept in the entry.
+// cancel ends the run as CANCELLED. The entry keeps the note of the input.
 func (t *txn) cancel() error {
 	if err := t.checkOpen(); err != nil {
 		return err

@@ -7,11 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Model calls (semantics §9). The executor of the turn makes them, so a MODEL step has no outbox row. The key of the step and the record
-// of its answer prevent that a call is made twice.
+// Model calls (semantics §9). The executor of the turn makes them, so a MODEL step has no outbox row.
+// The key of the step and the record of its answer prevent the same call from being made twice.
 
-// requestModel requests a round of the turn, that is, the next call of the model. If the round is answered, the record is the answer. If
-// an earlier execution requested the round and got no answer, the round is requested again.
+// requestModel requests a round of the turn. A round is the next call of the model. If the round is
+// already answered, the recorded answer is returned. If an earlier execution requested the round but
+// received no answer, the round is requested again.
 func (t *txn) requestModel(c *machine.RequestModel) error {
 	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), CheckModelRequest(c)); err != nil {
 		return err
@@ -60,8 +61,9 @@ func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 	return &s.Steps[i]
 }
 
-// settled reports whether no call has to be made: the round is answered, or this execution has already requested it and waits for the
-// answer or has used up its attempts.
+// settled reports whether no call has to be made for a round. This is the case if the round is
+// answered. It is also the case if this execution has already requested the round, and either waits for
+// the answer or has used up its attempts.
 func (t *txn) settled(i int, c *machine.RequestModel) bool {
 	step := &t.s.Steps[i]
 	return step.Status == machine.StepStatusOK || t.requestedBy(step, c.TurnSeq, c.Attempt, c.Assigned)
@@ -72,7 +74,8 @@ func (t *txn) requestedBy(step *machine.ToolStep, turn uint64, attempt int, by *
 	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == ValueOf(by)
 }
 
-// replayModel answers a request from the record. If the request differs from the recorded one, this is recorded once.
+// replayModel answers a request from the record. If the request differs from the recorded request, the
+// difference is recorded once.
 func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	step := &t.s.Steps[i]
 	outcome := OutcomeOf(step)
@@ -93,7 +96,8 @@ func (t *txn) model(i int) *machine.ModelStep {
 	return &m
 }
 
-// checkPendingModel bounds the pending steps with the same limit as for tools.
+// checkPendingModel returns an error if there are too many pending steps. The limit is the same as for
+// tools.
 func (t *txn) checkPendingModel(i int) error {
 	limit := OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
 	got := OfTurns(t.s) + 1
@@ -110,14 +114,15 @@ func (t *txn) checkPendingModel(i int) error {
 	}
 }
 
-// checkAnswerSpace checks that the run's messages have room for the request and an answer, so that a paid answer is not refused for lack
-// of space.
+// checkAnswerSpace checks that the run's messages have enough space for the request and an answer.
+// Otherwise an answer that was already paid could be refused because of its size.
 func (t *txn) checkAnswerSpace(size int64) error {
 	return t.checkMessageBytes(AddCapped(size, 1))
 }
 
-// priceBound computes the cost of the bound of the call. A model without a price may be called only if the executor gives the cost, so
-// that a paid answer is not refused for lack of a price.
+// priceBound computes the cost of the bound of the call. A model without a price may be called only if
+// the executor specifies the cost. Otherwise an answer that was already paid could be refused because
+// the model has no price.
 func (t *txn) priceBound(c *machine.RequestModel) (err error) {
 	if t.rules.costIsKnown && LimitOf(t.g, t.s).CostMicro > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
 		return Unpriced(c.Model.Model, "request.model")
@@ -126,13 +131,15 @@ func (t *txn) priceBound(c *machine.RequestModel) (err error) {
 	return err
 }
 
-// AnswerSpace returns the largest size that a model's answer may have now.
+// AnswerSpace returns the largest size that a model's answer may have in the present state of the run,
+// in bytes.
 func AnswerSpace(s *machine.State) int64 {
 	return max(0, min(machine.MaxAnswerBytes, s.Limits.MaxMessageBytes-s.MessageBytes))
 }
 
-// modelBound returns how the run ends if a call with this maximum is made, or Running if the call fits. The maximum of the call, and of
-// the pending calls except the step at index i, must fit in the remaining budget.
+// modelBound returns the status and the reason with which the run ends if a call with this maximum is
+// made. It returns Running if the call fits. The maximum of the call plus the maximum of the pending
+// calls must fit in the remaining budget. The step at index i is not counted.
 func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, string) {
 	if t.overdue() {
 		return machine.BudgetExhausted, "max_wall_time_sec"
@@ -143,7 +150,7 @@ func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, strin
 	return machine.Running, ""
 }
 
-// denyModel refuses the call and ends the run, or the visit.
+// denyModel refuses a model call and ends the run or the visit.
 func (t *txn) denyModel(key string, c *machine.RequestModel, status machine.Status, reason string) {
 	denial := t.refusal(status, reason)
 	t.record(&machine.StepRejected{Key: key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Denial: *denial, Kind: machine.KindModel})
@@ -189,9 +196,10 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 		t.unanswered(step, executionLost)
 	}
 	changed := step.PayloadHash != c.Model.Hash
-	// A request in another turn gets its own record. So does a request that includes messages that were recorded after the request of the
-	// step; a fork, for example, repeats steering messages of its source. So every message in an answered request is older than the record
-	// of that request.
+	// A new request record is written in three cases: the request has changed; another turn makes the
+	// request; or the request includes messages that were recorded after the request of the step. The
+	// last case happens in a fork that repeats steering messages of its source. So every message in an
+	// answered request is older than the record of that request.
 	asks := changed || step.TurnSeq != c.TurnSeq ||
 		slices.ContainsFunc(c.Model.IncludedSeqs, func(seq uint64) bool { return seq > step.RequestSeq })
 	step.Attempt++
@@ -272,8 +280,8 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	return machine.Accepted, nil
 }
 
-// expectsAnswer reports whether the step is pending and the execution that answers is the one that requested it. A success is accepted
-// for any attempt, a failure only for the current attempt.
+// expectsAnswer reports whether the step is pending and the answer comes from the execution that
+// requested the step. A success is accepted for any attempt, a failure only for the current attempt.
 func (t *txn) expectsAnswer(i int, c *machine.AnswerModel) bool {
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Turn == nil {
 		return false
@@ -285,8 +293,8 @@ func (t *txn) expectsAnswer(i int, c *machine.AnswerModel) bool {
 	return c.Attempt == step.Attempt || c.Answer != nil && c.Attempt < step.Attempt
 }
 
-// checkModelStep refuses a step number that does not belong to a MODEL step of the run. A step of an earlier visit is not checked,
-// because its data is no longer in the state.
+// checkModelStep returns an error if a step number does not belong to a MODEL step of the run. A step
+// of an earlier visit is not checked, because the state no longer contains its data.
 func (t *txn) checkModelStep(step uint32) error {
 	if step == 0 || step > t.s.LastStep {
 		return &machine.Error{
@@ -311,7 +319,8 @@ func (t *txn) checkAnswerSize(size int64) error {
 	}
 }
 
-// failModel issues the same step again while it has attempts left. Otherwise the step is answered with the error.
+// failModel issues the same step again if the step has attempts left. Otherwise it answers the step
+// with the error.
 func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	t.settle(c.Usage)
 	step := &t.steps()[i]
@@ -334,8 +343,9 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
 }
 
-// affords reports whether the budgets cover another attempt of the call, with the same check as for a new call. If they do not, an
-// execution that requests the round again gets the exceeded budget as its error.
+// affords reports whether the budgets cover another attempt of the call. The check is the same as for a
+// new call. If the budgets do not cover it, an execution that requests the round again receives the
+// exceeded budget as the error.
 func (t *txn) affords(i int) bool {
 	m := t.s.Steps[i].Model
 	_, reason := t.modelBound(i, m.Tokens, m.CostMicro)
@@ -363,7 +373,8 @@ func (t *txn) updateModelCall(c *machine.UpdateModelCall) (machine.Disposition, 
 	return machine.Accepted, nil
 }
 
-// dropModels closes the pending model calls of a turn that is over, because no execution makes them any more.
+// dropModels closes the pending model calls of a turn that has ended, because no execution makes these
+// calls any more.
 func (t *txn) dropModels(why string) {
 	for i := range t.s.Steps {
 		if p := &t.s.Steps[i]; p.Model == nil || p.Status != machine.StepStatusPending {

@@ -4,7 +4,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// writeOutput stores a piece of output. The piece counts against the bound of the run's messages.
+// writeOutput stores a piece of output. The size of the piece counts against the bound of the run's
+// messages.
 func (t *txn) writeOutput(c *machine.WriteOutput) error {
 	if err := First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt), CheckPiece(&c.Piece)); err != nil {
 		return err

@@ -8,11 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The tool policy of runs that agents execute (semantics §10). A run sends its lists of tools with its delegations, together with the
-// lists that it received itself at its start. So no run can call a tool that is forbidden for one of its ancestors.
+// The tool policy of runs that agents execute (semantics §10). A run sends its lists of tools with its
+// delegations, together with the lists that the run received at its own start. So no run can call a
+// tool that is forbidden for one of its ancestors.
 
-// denied returns the denial of a tool by the policy that the run received at its start; nil = the tool is allowed. The reconciling and
-// compensating tools of the tool must be allowed, too.
+// denied returns the denial of a tool by the policy that the run received at its start. It returns nil
+// if the tool is allowed. The reconcile tool and the compensate tool of the tool must also be allowed.
 func (t *txn) denied(name string) *machine.Denial {
 	if t.s.Policy == nil {
 		return nil
@@ -29,8 +30,9 @@ func (t *txn) denied(name string) *machine.Denial {
 	return nil
 }
 
-// passOn returns the policy for an agent's run. It allows the tools that both the operator and the run's own policy allow, without the
-// tools that the policy or the prompt blocks. nil = no restriction.
+// passOn returns the policy for an agent's run. It allows the tools that both the operator and the
+// run's own policy allow, except the tools that the policy or the prompt blocks. nil means that there
+// is no restriction.
 func (t *txn) passOn(operator *machine.ToolPolicy) *machine.ToolPolicy {
 	out := &machine.ToolPolicy{}
 	if operator != nil {

@@ -6,8 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Prices (semantics §6). The machine computes the cost of tokens from the pack's price, or else from the
-// operator's price, which is stamped into the input. So the cost of an input never changes.
+// Prices (semantics §6). The machine computes the cost of tokens from the pack's price. If the pack has
+// no price, it uses the operator's price, which is stamped into the input. So the cost of an input
+// never changes.
 
 // price checks usage and computes its cost. If the model has a price, this price applies, and the cost that the executor reported is
 // ignored. If the model has no price or is not named, the reported cost applies. If there is neither, a run with a cost budget refuses
@@ -26,7 +27,7 @@ func (t *txn) price(u machine.Usage) (machine.Usage, error) {
 	return u, Unpriced(u.Model, "usage.model")
 }
 
-// PriceOf returns the price of the model in the usage; nil = there is no price.
+// PriceOf returns the price of the model in the usage. It returns nil if there is no price.
 func PriceOf(g *machine.Graph, u *machine.Usage) *machine.Price {
 	if u.Model == "" {
 		return nil

@@ -10,14 +10,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Loops without progress (x_pawl.no_progress, semantics §6). A visit that ends in the same way as an earlier visit made no progress. A
-// visit that ends in a new way made progress, and every input from outside counts as progress.
+// Loops without progress (x_pawl.no_progress, semantics §6). A visit that ends in the same way as an
+// earlier visit makes no progress. A visit that ends in a new way makes progress. Every input from
+// outside also counts as progress.
 
-// noProgress is the guard that refuses a target, and the reason of the end.
+// noProgress is the name of the guard that refuses a target, and the reason with which the run ends.
 const noProgress = "no_progress"
 
-// madeNoProgress counts the end of the visit and reports whether the target must be refused. A target without a fallback (on_max_visits)
-// is entered once more if another state of the loop has a fallback. The run is then refused at that state.
+// madeNoProgress counts the end of the visit and reports whether the target must be refused. If the
+// target has no fallback (on_max_visits) but another state of the loop has one, the target is entered
+// once more. The run is then refused at the state with the fallback.
 func (t *txn) madeNoProgress(e entry) bool {
 	rule := t.g.NoProgress
 	if rule == nil {
@@ -55,10 +57,11 @@ func (t *txn) hasFallbackState() bool {
 	})
 }
 
-// resetProgress forgets the ends of earlier visits, so that they do not count as a loop with later ones.
+// resetProgress forgets the ends of earlier visits, so that these visits and later visits do not count
+// as one loop.
 func (t *txn) resetProgress() { t.s.Repeats = nil }
 
-// endOfVisit returns a hash that is equal for two visits that ended in the same way.
+// endOfVisit returns a hash that is equal for two visits if they ended in the same way.
 func (t *txn) endOfVisit(e entry) (out [32]byte) {
 	sum := sha256.New()
 	addText(sum, e.from.Name)
@@ -73,7 +76,8 @@ func (t *txn) endOfVisit(e entry) (out [32]byte) {
 	return out
 }
 
-// addText adds a text with its length before it, so that different pairs of texts never give the same bytes.
+// addText adds the length of a text and then the text to the hash, so that different pairs of texts
+// never give the same bytes.
 func addText(sum hash.Hash, text string) {
 	var size [8]byte
 	binary.BigEndian.PutUint64(size[:], uint64(len(text)))
@@ -81,7 +85,7 @@ func addText(sum hash.Hash, text string) {
 	sum.Write([]byte(text))
 }
 
-// addArtifacts adds the run's artifacts as they are after the writes.
+// addArtifacts adds the run's artifacts to the hash, with the values that they have after the writes.
 func (t *txn) addArtifacts(sum hash.Hash, writes []machine.ArtifactWrite) {
 	heads := slices.Clone(t.s.Artifacts)
 	for i := range writes {
@@ -100,8 +104,9 @@ func (t *txn) addArtifacts(sum hash.Hash, writes []machine.ArtifactWrite) {
 	}
 }
 
-// addCalls adds the calls of tools and agents that the visit made, independent of their order. The sidecar's
-// own steps are left out, because each contains a step number and so differs.
+// addCalls adds the calls of tools and agents that the visit made to the hash, independent of their
+// order. The sidecar's own steps are left out, because each of them contains a step number and so
+// differs.
 func (t *txn) addCalls(sum hash.Hash) {
 	var calls []string
 	for i := range t.s.Steps {

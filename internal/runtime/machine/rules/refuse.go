@@ -25,7 +25,8 @@ func Already(step *machine.ToolStep) error {
 	}
 }
 
-// Starter refuses a decision by the principal that started the run if the pack excludes it.
+// Starter returns an error if the deciding principal started the run and the pack does not allow this
+// principal to decide.
 func Starter(a *machine.Approval, c *machine.DecideStep, by string) error {
 	if a == nil || !a.NotStarter || !slices.Contains(c.Starters, by) {
 		return nil
@@ -36,8 +37,9 @@ func Starter(a *machine.Approval, c *machine.DecideStep, by string) error {
 	}
 }
 
-// Digest refuses a decision whose digest is not the digest of the held call. The error does not contain the correct digest, because a
-// caller that may not see the call must not decide about it.
+// Digest returns an error if the digest in a decision is not the digest of the held call. The error
+// does not contain the correct digest, because a caller that may not see the call must not decide about
+// it.
 func Digest(step *machine.ToolStep, c *machine.DecideStep) error {
 	if step.Approval.Digest == c.Digest {
 		return nil
@@ -48,7 +50,7 @@ func Digest(step *machine.ToolStep, c *machine.DecideStep) error {
 	}
 }
 
-// CheckDecision refuses a decision that is incomplete or contradictory.
+// CheckDecision returns an error if a decision is incomplete or contradictory.
 func CheckDecision(c *machine.DecideStep, now int64) error {
 	switch {
 	case c.Verdict != machine.Approved && c.Verdict != machine.Refused && c.Verdict != machine.Edited:

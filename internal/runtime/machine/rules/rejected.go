@@ -9,10 +9,11 @@ import (
 // An executor can reject a model's answer (semantics §13, ADR 0086). The answer stays recorded and paid. The next attempt of the turn
 // requests the round again as another step, and that request contains the reason.
 
-// answerRejected is the code of the notice that tells a model why its answer was rejected.
+// answerRejected is the code of the notice that contains the reason why the executor rejected the
+// model's answer.
 const answerRejected = "ANSWER_REJECTED"
 
-// checkRejected refuses a step that is not an answered MODEL step of the visit.
+// checkRejected returns an error if the rejected step is not an answered MODEL step of the visit.
 func (t *txn) checkRejected(c *machine.FailTurn) error {
 	if c.Rejected == 0 {
 		return nil
@@ -26,13 +27,14 @@ func (t *txn) checkRejected(c *machine.FailTurn) error {
 	}
 }
 
-// falls reports whether the answer of the step is dropped: it is the rejected answer, or a later answer of the open turn.
+// falls reports whether the answer of the step is dropped. This is the case for the rejected answer and
+// for later answers of the open turn.
 func (t *txn) falls(p *machine.ToolStep, rejected uint32) bool {
 	return IsTurnAnswer(p, p.TurnSeq) && (p.Step == rejected || p.Step > rejected && p.TurnSeq == t.s.Turn.Seq)
 }
 
-// mayReject reports whether no tool call of the answers that would be dropped was requested. If one was, the new round would make that
-// call a second time.
+// mayReject reports whether the answers can be dropped. They cannot be dropped if a tool call of one of
+// them was requested, because the new round would make that call a second time.
 func (t *txn) mayReject(rejected uint32) bool {
 	for i := range t.s.Steps {
 		call := t.s.Steps[i].Call

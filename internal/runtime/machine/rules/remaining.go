@@ -6,7 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RemainingAt returns what is left of the budgets at a time, in Unix nanoseconds. No figure is below 0.
+// RemainingAt returns the remaining amount of each budget at a time, in Unix nanoseconds. No figure is
+// below 0.
 func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining {
 	left := func(limit, used int64) *int64 {
 		if limit == 0 {
@@ -33,8 +34,9 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 	return r
 }
 
-// EffectiveBudget returns the budget that applies to a run. It is the budget of the pack, lowered by the run's start or a lease, or
-// raised by RaiseBudget. asked is the wall time given at the start; 0 = none.
+// EffectiveBudget returns the budget that applies to a run. It is the budget of the pack, which the
+// run's start or a lease can lower and RaiseBudget can raise. asked is the wall time that was requested
+// at the start. 0 means none.
 func EffectiveBudget(g *machine.Graph, s *machine.State, asked time.Duration) machine.Budget {
 	b := g.Budget
 	limit := LimitOf(g, s)

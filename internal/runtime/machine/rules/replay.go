@@ -15,14 +15,16 @@ type ReplayError struct {
 
 func (e *ReplayError) Error() string { return fmt.Sprintf("record %d: %s", e.Seq, e.Detail) }
 
-// Replay applies all entries of a run, from the first on, and returns the last state. It compares the records field by field and returns
-// the first difference as a *[ReplayError]. Replay executes no effects and changes no data. State.PrevHash is the hash of the last entry;
-// Replay does not check the hash chain.
+// Replay applies all entries of a run from the first one and returns the last state. It compares the
+// records field by field and returns the first difference as a *[ReplayError]. Replay executes no
+// effects and changes no data. State.PrevHash is the hash of the last entry. Replay does not check the
+// hash chain.
 func Replay(g *machine.Graph, entries []machine.Entry) (*machine.State, error) {
 	return ReplayFrom(g, nil, entries)
 }
 
-// ReplayFrom is Replay from a checkpoint. s is the state before the first entry.
+// ReplayFrom does the same as Replay, but begins at a checkpoint. s is the state before the first
+// entry.
 func ReplayFrom(g *machine.Graph, s *machine.State, entries []machine.Entry) (*machine.State, error) {
 	for i := range entries {
 		next, err := replayOne(g, s, &entries[i])

@@ -11,15 +11,16 @@ type ask struct {
 	*machine.StepRequest
 	key    string
 	denial *machine.Denial
-	// known is the index of the step of the visit that the request repeats; -1 = none. twin is the index of the earlier request of the same
-	// input that it repeats; -1 = none.
+	// known is the index of the step of the visit that the request repeats. twin is the index of the
+	// earlier request of the same input that the request repeats. Each is -1 if there is none.
 	known, twin int
 }
 
 func (a *ask) fresh() bool { return a.denial == nil && a.known < 0 && a.twin < 0 }
 
-// request requests tool calls. It checks all requests before it issues a step. If a known key is used for another call, the attempt
-// fails, and no step is issued. If there are too many pending steps, the whole input is refused.
+// request requests tool calls. It checks all requests before it issues a step. If a known key is used
+// for another call, the attempt fails and no step is issued. If there are too many pending steps, the
+// whole input is refused.
 func (t *txn) request(c *machine.RequestSteps) error {
 	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkRequest(c)); err != nil {
 		return err
@@ -99,7 +100,8 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.E
 	return asks, nil, nil
 }
 
-// keyOf sets the key of the i-th request: its own key, the key of the model's call, or its ordinal.
+// keyOf sets the key of the i-th request. The key is the request's own key if it has one, or the key of
+// the model's call, or the ordinal of the request.
 func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
 	switch {
 	case a.Call != nil:
@@ -110,7 +112,8 @@ func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
 	return err
 }
 
-// lookUp finds the step or earlier request that has the same key as a. It returns false if that step or request is another call.
+// lookUp finds the step or the earlier request that has the same key as a. It returns false if that
+// step or request is for a different call.
 func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	for i := range t.s.Steps {
 		if s := &t.s.Steps[i]; s.Key == a.key {
@@ -127,8 +130,9 @@ func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	return true
 }
 
-// deny returns the first reason to refuse a request, in this order: the tools of the prompt, its blocklist, the policy of the delegating
-// run, the denial that the engine stamped, the calls per turn.
+// deny returns the first reason to refuse a request. It checks, in this order: the tools of the prompt,
+// its blocklist, the policy of the delegating run, the denial that the engine stamped, and the number
+// of calls in the turn.
 func (t *txn) deny(a *ask, calls int) *machine.Denial {
 	p := t.g.Prompts[t.node().Prompt]
 	switch {
@@ -168,8 +172,8 @@ func (t *txn) checkPending(asks []ask) error {
 	}
 }
 
-// takeAsks issues, rejects or replays the requests in order. The first step that exceeds a bound ends the run. The steps before it stay
-// issued.
+// takeAsks issues, rejects or replays the requests in order. If a step exceeds a bound, the run ends.
+// The steps before it stay issued.
 func (t *txn) takeAsks(asks []ask) {
 	t.outcomes = make([]machine.StepOutcome, len(asks))
 	t.want(asks)
@@ -206,7 +210,8 @@ func (t *txn) kindOf(a *ask) machine.StepKind {
 	return t.recordedKind(machine.KindTool)
 }
 
-// recordedKind returns the kind in the form that records of the input's semantics version contain.
+// recordedKind returns the kind that is written to records. It depends on the semantics version of the
+// input.
 func (t *txn) recordedKind(kind machine.StepKind) machine.StepKind {
 	if kind == machine.KindModel || t.rules.kindIsRecorded {
 		return kind
@@ -223,7 +228,7 @@ func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
 	t.outcomes[len(t.outcomes)-len(rest)].Denial = denial
 }
 
-// endAsks ends the run or the visit before the remaining requests. None of them is issued.
+// endAsks ends the run or the visit before the remaining requests are issued.
 func (t *txn) endAsks(rest []ask, status machine.Status, reason string) {
 	if t.outcomes == nil {
 		t.outcomes = make([]machine.StepOutcome, len(rest))

@@ -8,15 +8,16 @@ import (
 // request to the record of its answer, and its real consumption is settled with the answer. Both are computed from the state alone, so
 // the effect of an input is the difference between two states.
 
-// Reserved returns the most that the pending steps of a run may consume, without the step at the index `but` (-1 = all steps). It
-// includes tools with a cost, delegations with their leases, and model calls, also those with unknown consumption. A run that has ended
-// has no reservations.
+// Reserved returns the maximum that the pending steps of a run may consume, without the step at the
+// index `but` (-1 means all steps). It includes tools with a cost, delegations with their leases, and
+// model calls, including model calls whose consumption was never reported. A run that has ended has no
+// reservations.
 func Reserved(s *machine.State, but int) (tokens, cost int64) {
 	return reserved(s, func(i int) bool { return i == but })
 }
 
-// reserved returns the sum of the bounds of the pending steps, except those for which passed returns true, and of the calls without
-// reported usage.
+// reserved returns the sum of two parts: the bounds of the pending steps, except those for which passed
+// returns true, and the bounds of the calls without reported usage.
 func reserved(s *machine.State, passed func(i int) bool) (tokens, cost int64) {
 	for i := range s.Steps {
 		p := &s.Steps[i]
@@ -39,8 +40,8 @@ func reserved(s *machine.State, passed func(i int) bool) (tokens, cost int64) {
 // Lent returns the sum of the leases of all pending delegations. It is the part of the reservations that runs of agents may consume.
 func Lent(s *machine.State) (lent machine.Amount) { return lentBut(s, -1) }
 
-// lentBut is Lent without the step at the index `but`. It includes tool calls, which are reserved only for agents; the run's own call of
-// a step counts as soon as the step is issued.
+// lentBut is Lent without the step at the index `but`. It includes tool calls, which are reserved only
+// for agents. The run's own call of a step is counted when the step is issued.
 func lentBut(s *machine.State, but int) (lent machine.Amount) {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; i != but && p.Delegation && p.Status == machine.StepStatusPending {
@@ -57,7 +58,8 @@ func Settled(s *machine.State) machine.Amount {
 	return machine.Amount{Tokens: s.Tokens, CostMicro: s.CostMicro}
 }
 
-// Committed returns the amount that a run has consumed plus the most that its pending steps may consume.
+// Committed returns the amount that a run has consumed plus the maximum that its pending steps may
+// consume.
 func Committed(s *machine.State) machine.Amount {
 	tokens, cost := Reserved(s, -1)
 	return machine.Amount{Tokens: AddCapped(s.Tokens, tokens), CostMicro: AddCapped(s.CostMicro, cost)}

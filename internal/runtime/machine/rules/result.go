@@ -4,8 +4,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// result builds the Batch from the changes of the input. The rules do not track status, timers, outbox rows and index rows: they are
-// functions of the state, and the batch contains the difference between the state before and after the input.
+// result builds the Batch from the changes of the input. The rules do not track status, timers, outbox
+// rows and index rows, because these are functions of the state. The batch contains the difference
+// between these values before and after the input.
 func (t *txn) result(d machine.Disposition) machine.Result {
 	if len(t.records) == 0 && !t.consumeIDOnly() {
 		return machine.Result{State: t.old, Disposition: d, Steps: t.outcomes, Refused: t.refused}
@@ -36,8 +37,8 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	return machine.Result{State: t.s, Batch: b, Disposition: d, Steps: t.outcomes, Refused: t.refused}
 }
 
-// close continues a compensation, and ends a run that is over a budget. While effects are being undone, only the wall time can end the
-// run.
+// close continues a compensation and ends a run that is over a budget. While effects are being undone,
+// of all budgets only the wall time can end the run.
 func (t *txn) close() {
 	t.undoNext()
 	switch {
@@ -52,8 +53,9 @@ func (t *txn) close() {
 	t.undoNext()
 }
 
-// consumeIDOnly stores the id of an input that made no other change. It returns false if there is nothing to store. Ids for a run that
-// has ended are not stored, because the run always gives the same answer.
+// consumeIDOnly stores the id of an input that made no other change. It returns false if there is
+// nothing to store. If the run has ended, the id is not stored, because every later input gets the same
+// answer anyway.
 func (t *txn) consumeIDOnly() bool {
 	if t.in.ID == "" || t.s.Status.Terminal() {
 		return false
@@ -95,7 +97,8 @@ func diffTimer(b *machine.Batch, before, after machine.Timer) {
 	}
 }
 
-// diffSteps removes the timer and outbox row of each step attempt that is over, and adds them for each new attempt.
+// diffSteps removes the timer and the outbox row of each step attempt that has ended, and adds a timer
+// and an outbox row for each new attempt.
 func (t *txn) diffSteps(b *machine.Batch) {
 	if !t.own.steps {
 		return
@@ -178,7 +181,8 @@ func Executable(g *machine.Graph, s *machine.State) bool {
 	return !s.Imported && ExecutableOf(g, s)
 }
 
-// Rests reports whether a run has nothing to execute, for ever or until an input or event arrives from outside.
+// Rests reports whether a run has nothing to execute until an input or event arrives from outside, or
+// permanently.
 func Rests(g *machine.Graph, s *machine.State) bool { return RestsOf(g, s) }
 
 // Indexes returns a run's rows in the list indexes.

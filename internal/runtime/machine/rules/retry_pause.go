@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// backoff and jitter compute pauses between attempts (semantics §5, §9).
+// This file computes pauses between attempts (semantics §5, §9).
 
 func backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 	return Backoff(p, jitter, attempt)
@@ -15,8 +15,9 @@ func backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 
 func jitter(run string, of uint64, attempt int) uint32 { return Jitter(run, of, attempt) }
 
-// stepPause returns the pause after the n-th consecutive failed attempt of a step. It is the pause of the pack, or the pause that the
-// failure requests if that is longer. The requested pause is bounded by the longest pause of the pack.
+// stepPause returns the pause after the n-th consecutive failed attempt of a step. It is the pause of
+// the pack. If the failure requests a longer pause, it is that pause, but not more than the longest
+// pause of the pack.
 func (t *txn) stepPause(p *machine.RetryPolicy, step *machine.ToolStep, n int, asked time.Duration) time.Duration {
 	if p == nil {
 		return min(asked, machine.DefaultMaxPause)

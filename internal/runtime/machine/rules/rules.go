@@ -6,14 +6,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Step applies one input to a run. If s is nil, the run does not exist yet; then only [machine.Start] and [machine.Fork] are accepted.
+// Step applies one input to a run. If s is nil, the run does not exist yet, and only [machine.Start]
+// and [machine.Fork] are accepted.
 //
-// The error is always a *[machine.Error] and means that the input had no effect. A Result without a Batch also means that the input had
-// no effect: Result.Disposition says whether it was stale or a duplicate. If an input without effect has an id and the run has not ended,
-// a [machine.NoChange] record stores the id.
+// The error is always a *[machine.Error] and means that the input had no effect. A Result without a
+// Batch also means that the input had no effect. In this case Result.Disposition tells whether the
+// input was stale or a duplicate. If an input without effect has an id and the run has not ended, a
+// [machine.NoChange] record stores the id.
 //
-// Step does not change g, s or anything that they refer to. The caller must not change what the Result refers to. g must satisfy
-// [machine.CheckGraph].
+// Step does not change g, s or anything that they refer to. The caller must not change anything that
+// the Result refers to. g must satisfy [machine.CheckGraph].
 func Step(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result, error) {
 	if start, ok := in.Command.(machine.Start); ok {
 		return begin(g, s, in, start)

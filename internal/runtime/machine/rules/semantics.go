@@ -10,24 +10,29 @@ import (
 type ruleset struct {
 	// jitter returns the number that determines the random part of a pause before a further attempt.
 	jitter func(run string, turnSeq uint64, attempt int) uint32
-	// endNamesEvent makes the record Ended contain the event that was not followed, and its target.
+	// endNamesEvent means that the record Ended contains the event that was not followed, and the
+	// target of this event.
 	endNamesEvent bool
-	// budgetsBeforeEscalation makes a run that is over a budget end as BUDGET_EXHAUSTED when a step with the policy escalate fails.
+	// budgetsBeforeEscalation matters when a step with the policy escalate fails in a run that is over
+	// a budget. If it is true, the run ends as BUDGET_EXHAUSTED.
 	budgetsBeforeEscalation bool
-	// costIsKnown makes a run with a cost budget refuse tokens without a cost and without a price.
+	// costIsKnown means that a run with a cost budget refuses tokens that have neither a cost nor a
+	// price.
 	costIsKnown bool
-	// kindIsRecorded makes records of steps of tools and agents contain the kind of the step.
+	// kindIsRecorded means that the records of steps of tools and agents contain the kind of the step.
 	kindIsRecorded bool
-	// silenceCosts makes the usage of a model call that is never reported count as the reserved amount.
+	// silenceCosts means that the reserved amount of a model call is counted as its usage if the usage
+	// is never reported.
 	silenceCosts bool
-	// agentsAreLeased gives each delegation of a run with a bound a lease of this bound, including tool calls, and sends the tool lists with
-	// it.
+	// agentsAreLeased means that each delegation of a run with a bound gets a lease of this bound,
+	// including tool calls, and that the tool lists are sent with the delegation.
 	agentsAreLeased bool
-	// agentsCount makes the operator's accounts count the runs of agents of this store separately.
+	// agentsCount means that the operator's accounts count the runs of agents of this store separately.
 	agentsCount bool
 }
 
-// versions holds the rules of each version, from the first on. The entry of a released version never changes.
+// versions holds the rules of each version. The first element is the first version. The entry of a
+// released version never changes.
 var versions = [...]ruleset{
 	machine.SemanticsFirst: {jitter: jitter},
 	machine.SemanticsEnds:  {jitter: jitter, endNamesEvent: true, budgetsBeforeEscalation: true},
@@ -50,8 +55,8 @@ var versions = [...]ruleset{
 	},
 }
 
-// rulesOf returns the rules for an input. An unknown version was written by a newer program. It is an error, because other rules would
-// produce a different run.
+// rulesOf returns the rules for an input. If the version is unknown, a newer program wrote the input.
+// This is an error, because other rules would produce a different run.
 func rulesOf(v machine.Semantics) (*ruleset, error) {
 	v = max(v, machine.SemanticsFirst)
 	if int(v) < len(versions) {

@@ -8,10 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Steps that the sidecar itself requests (semantics §9). They ask whether an attempt of another step happened, or undo an effect. Like
-// other steps they have attempts and deadlines. Turns do not see them, and budgets do not prevent them.
+// This file handles steps that the sidecar itself requests (semantics §9). Such a step asks whether an
+// attempt of another step happened, or undoes an effect. Like other steps it has attempts and a
+// deadline. Turns do not see it, and budgets do not prevent it.
 
-// ask issues a step of the sidecar itself. The engine stamps its payload, see [Unfilled].
+// ask issues a step that the sidecar itself requests. The engine stamps its payload, see [Unfilled].
 func (t *txn) ask(name string, about machine.About) uint32 {
 	tool, s := ToolOf(t.g, name), t.s
 	s.LastStep++
@@ -52,7 +53,8 @@ func Unfilled(b *machine.Batch) []*machine.StepRequested {
 	return missing
 }
 
-// ownKey returns the key of a step of the sidecar itself. It adds "+" as long as a step of a turn has the same key.
+// ownKey returns the key of a step that the sidecar itself requests. It appends "+" until no step of a
+// turn has the same key.
 func (t *txn) ownKey(about *machine.About) string {
 	word := "reconcile"
 	if about.Role == machine.RoleCompensate {
@@ -76,8 +78,8 @@ const (
 	didNot
 )
 
-// inquire asks whether the current attempt of a step happened. Until the inquiry is answered, no worker has
-// the step.
+// inquire issues a step that asks whether the current attempt of a step happened. Until this inquiry is
+// answered, no worker receives the step.
 func (t *txn) inquire(i int, answer *machine.StepResolved) machine.Disposition {
 	step := &t.steps()[i]
 	step.Doubt, step.Inquiry, step.Deadline = true, t.s.LastStep+1, 0
@@ -106,8 +108,9 @@ type reconcileAnswer struct {
 	Result   json.RawMessage `json:"result"`
 }
 
-// ReadOutcome reads the answer of a reconciling tool. did reports whether the call happened, and value is its result (null if the answer
-// has no result). known is false if the answer has another form.
+// ReadOutcome reads the answer of a reconcile tool. did reports whether the call happened. value is the
+// result of the call, or null if the answer has no result. known is false if the answer does not have
+// the expected form.
 func ReadOutcome(result []byte) (known, did bool, value []byte) {
 	var v reconcileAnswer
 	if json.Unmarshal(result, &v) != nil || v.Happened == nil {
@@ -120,8 +123,8 @@ func ReadOutcome(result []byte) (known, did bool, value []byte) {
 	return true, *v.Happened, compact.Bytes()
 }
 
-// checkVerdict refuses the answer of a reconciling tool if its result is not valid as the result of the other
-// step.
+// checkVerdict returns an error if the answer of a reconcile tool contains a result that is not valid
+// as the result of the other step.
 func (t *txn) checkVerdict(step *machine.ToolStep, result []byte) error {
 	if step.About == nil || step.About.Role != machine.RoleReconcile {
 		return nil
@@ -135,7 +138,7 @@ func (t *txn) checkVerdict(step *machine.ToolStep, result []byte) error {
 	return err
 }
 
-// concluded handles the end of a step that the sidecar itself requested.
+// concluded continues the run after a step that the sidecar itself requested has ended.
 func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Disposition {
 	step := t.s.Steps[i]
 	if step.About.Role == machine.RoleCompensate {
@@ -159,8 +162,8 @@ func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Dispo
 	return machine.Accepted
 }
 
-// found continues a step after an inquiry about it. The step gets its answer or its next attempt. If the outcome is still unknown, the
-// run may end.
+// found continues a step after the inquiry about it has ended. The step gets its answer or its next
+// attempt. If its outcome is still unknown, the run may end.
 func (t *txn) found(j int, found finding, value []byte) machine.Disposition {
 	step := &t.steps()[j]
 	step.Inquiry = 0
@@ -186,7 +189,8 @@ var (
 	outcomeUnknown = machine.Fault{Code: "OUTCOME_UNKNOWN", Message: "nobody knows whether the attempt happened"}
 )
 
-// closeStep closes a step. If the sidecar itself requested it, closeStep also continues the step or compensation that waited for it.
+// closeStep closes a step. If the sidecar itself requested the step, closeStep also continues the other
+// step, or the compensation, that waited for it.
 func (t *txn) closeStep(i int, status machine.StepStatus, seq uint64, hash [32]byte, result []byte, fault machine.Fault) machine.Disposition {
 	t.settleStep(i, status, seq, hash)
 	if t.s.Steps[i].About == nil {

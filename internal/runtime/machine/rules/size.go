@@ -4,7 +4,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// PartsBytes returns the size that parts add to the run's messages.
+// PartsBytes returns the number of bytes that parts add to the run's messages.
 func PartsBytes(parts []machine.Part) int64 {
 	var n int
 	for i := range parts {
@@ -14,7 +14,7 @@ func PartsBytes(parts []machine.Part) int64 {
 	return int64(n)
 }
 
-// MessagesBytes returns the size of messages, including a model's own tool exchange.
+// MessagesBytes returns the size of messages in bytes. It includes a model's own exchange with tools.
 func MessagesBytes(messages []machine.Message) int64 {
 	var n int64
 	for i := range messages {
@@ -24,7 +24,7 @@ func MessagesBytes(messages []machine.Message) int64 {
 	return n
 }
 
-// EnvelopeBytes returns the size that an envelope adds to the run's messages.
+// EnvelopeBytes returns the number of bytes that an envelope adds to the run's messages.
 func EnvelopeBytes(e *machine.Envelope) int64 {
 	if e == nil {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// begin is Step for [machine.Start]: it enters the entry state as in semantics §3.
+// begin implements Step for [machine.Start]. It enters the entry state as described in semantics §3.
 func begin(g *machine.Graph, s *machine.State, in machine.Input, c machine.Start) (machine.Result, error) {
 	if s != nil {
 		return machine.Result{State: s}, RunExists(s)
@@ -16,7 +16,7 @@ func begin(g *machine.Graph, s *machine.State, in machine.Input, c machine.Start
 	if err := CheckStart(g, &c); err != nil {
 		return machine.Result{}, err
 	}
-	// In every timer and deadline of a state, 0 means that there is no time.
+	// The time must not be 0, because 0 in a timer or deadline of a state means that there is none.
 	in.At = max(in.At, 1)
 	t, err := newTxn(g, newState(g, &c, in.At), in)
 	if err != nil {
@@ -62,7 +62,7 @@ func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 	return s
 }
 
-// smaller returns the smaller of two bounds. The value 0 means no bound.
+// smaller returns the smaller one of two bounds. A bound of 0 means that there is no bound.
 func smaller[N int | int64 | time.Duration](a, b N) N {
 	if a == 0 || b != 0 && b < a {
 		return b

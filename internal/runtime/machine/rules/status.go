@@ -33,8 +33,9 @@ func RestsOf(g *machine.Graph, s *machine.State) bool {
 	return s.Status.Terminal() || s.Undo == nil && (s.Turn == nil || g.States[s.Current].Orchestration == machine.External)
 }
 
-// AwaitingOf returns what a run waits for, by this priority: an answer to an agent's question; a person's decision about a held call;
-// what its completed turn asked to wait for; an input or event from outside, if that can change the run.
+// AwaitingOf returns what a run waits for. If it waits for several things, the first of this list is
+// returned: an answer to an agent's question; a person's decision about a held call; what its completed
+// turn requested to wait for; an input or event from outside, if that can change the run.
 func AwaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 	if s.Status.Terminal() {
 		return machine.AwaitNothing
@@ -55,8 +56,8 @@ func AwaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 	return machine.AwaitNothing
 }
 
-// TurnAwaitingOf returns what the last turn of a run asked to wait for, even if the run now waits for something else. An agent's question
-// is not a request of the turn.
+// TurnAwaitingOf returns what the last turn of a run requested to wait for, even if the run now waits
+// for something different. An agent's question is not a request of the turn.
 func TurnAwaitingOf(s *machine.State) machine.Awaiting {
 	switch {
 	case s.Status.Terminal() || s.Turn != nil:
@@ -67,7 +68,8 @@ func TurnAwaitingOf(s *machine.State) machine.Awaiting {
 	return s.Awaiting
 }
 
-// Covered reports whether the run now waits for something else than what its last turn asked to wait for.
+// Covered reports whether the run now waits for something different from what its last turn requested
+// to wait for.
 func Covered(s *machine.State) bool {
 	return s.Undo != nil || Asking(s.Steps) != nil || FirstHeld(s.Steps) != nil
 }

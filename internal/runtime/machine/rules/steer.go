@@ -8,8 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Steering an active run, and stopping it (semantics §15). At that moment every open model call and step gets an answer, so that every
-// call in the conversation has an answer.
+// This file handles the steering and the stopping of an active run (semantics §15). When a turn is
+// stopped, every open model call and step gets an answer, so that every call in the conversation has an
+// answer.
 
 const whyByUser = "cancelled_by_user"
 
@@ -49,7 +50,7 @@ func (t *txn) stop(c *machine.Stop) error {
 // busy reports whether a turn is open or a step is pending.
 func (t *txn) busy() bool { return t.s.Turn != nil || len(PendingSteps(t.s)) > 0 }
 
-// checkSteeringQueue bounds the steering messages that wait together with the queued inputs.
+// checkSteeringQueue returns an error if too many steering messages and queued inputs wait.
 func (t *txn) checkSteeringQueue(c *machine.Steer) error {
 	limit, got := t.s.Limits.MaxQueuedInputs, len(t.s.Queue)+t.pendingSteering()
 	if t.s.Turn == nil || c.When == machine.SteerNow || got < limit {
@@ -66,13 +67,14 @@ func (t *txn) addRequiredMessage(h machine.RequiredMessage) {
 	t.s.RequiredMessages = append(slices.Clip(t.s.RequiredMessages), h)
 }
 
-// notice records a notice that the next request to a model must contain. All rules that add notices use it. If once is true, the notice
-// is needed only in the open turn.
+// notice records a notice that the next request to a model must contain. All rules that add notices
+// call this function. If once is true, the notice is needed only in the open turn.
 func (t *txn) notice(n machine.NoticeAdded, once bool) {
 	t.addRequiredMessage(machine.RequiredMessage{Seq: t.record(&n), Notice: true, Once: once})
 }
 
-// putAway ends the open turn. Its model calls and steps are answered, and its messages are added to the conversation.
+// putAway ends the open turn. It answers the model calls and steps of the turn, and adds the messages
+// of the turn to the conversation.
 func (t *txn) putAway(note string) {
 	t.dropModels(whyByUser)
 	t.answerCancelled()
@@ -89,7 +91,8 @@ func (t *txn) putAway(note string) {
 	t.s.Turn, t.s.Awaiting = nil, machine.AwaitNothing
 }
 
-// answerCancelled answers the pending steps of the visit as cancelled. The outcome of steps that were already sent is unknown.
+// answerCancelled answers the pending steps of the visit as cancelled. If a step was already sent, its
+// outcome is unknown.
 func (t *txn) answerCancelled() {
 	for i := range t.s.Steps {
 		if t.s.Steps[i].Status != machine.StepStatusPending {
@@ -146,8 +149,9 @@ func (t *txn) pendingSteering() (n int) {
 	return n
 }
 
-// queueSteering makes the unused steering messages inputs of the turn that is about to be opened. It leaves out messages with which the
-// previous turn began, because they are in the conversation already.
+// queueSteering makes the unused steering messages inputs of the turn that is about to be opened. It
+// leaves out the messages with which the previous turn began, because the conversation already contains
+// them.
 func (t *txn) queueSteering() {
 	if len(t.s.RequiredMessages) == 0 {
 		return
@@ -167,7 +171,7 @@ func (t *txn) queueSteering() {
 	t.s.RequiredMessages, t.s.Queue = left, queue
 }
 
-// placed records that the message of the record seq is now the newest message of the conversation.
+// placed records that the newest message of the conversation is now the message in the record seq.
 func (t *txn) placed(seq uint64) {
 	i := slices.IndexFunc(t.s.RequiredMessages, func(h machine.RequiredMessage) bool { return h.Seq == seq })
 	if i < 0 {
@@ -177,8 +181,8 @@ func (t *txn) placed(seq uint64) {
 	t.s.RequiredMessages[i].Row = t.conversation(t.s.Current).Next
 }
 
-// dropIncluded removes the required messages that the answered request contained. The request was recorded as seq and contained all
-// earlier messages.
+// dropIncluded removes the required messages that the answered request contained. seq is the record of
+// this request. The request contained all messages that are older than the record.
 func (t *txn) dropIncluded(seq uint64) {
 	over := func(h machine.RequiredMessage) bool { return h.Seq < seq && !h.Later }
 	if slices.ContainsFunc(t.s.RequiredMessages, over) {
@@ -189,8 +193,8 @@ func (t *txn) dropIncluded(seq uint64) {
 	}
 }
 
-// checkRequiredIncluded refuses a request that does not contain all required messages. The error names the records of the missing
-// messages.
+// checkRequiredIncluded returns an error if a request does not contain all required messages. The error
+// names the records of the missing messages.
 func (t *txn) checkRequiredIncluded(r *machine.ModelRequest) error {
 	var missing []string
 	for _, h := range t.s.RequiredMessages {

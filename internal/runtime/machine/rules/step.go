@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// stepBound returns how the run ends if one more step is issued, or Running if the step is within all bounds.
+// stepBound returns the status and the reason with which the run ends if one more step is issued. It
+// returns Running if the step is within all bounds.
 func (t *txn) stepBound(a *ask) (machine.Status, string) {
 	b, calls := &t.g.Budget, int64(1)
 	if t.rules.agentsAreLeased && t.g.Tools[a.Tool].Agent {
@@ -62,10 +63,11 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 }
 
 // maxCalls is the first part of the reason of a run that ended because a tool has no calls left
-// (x_pawl.tools.NAME.max_calls); the tool's name follows.
+// (x_pawl.tools.NAME.max_calls). The name of the tool is the second part.
 const maxCalls = "max_calls"
 
-// countCall counts a call of a tool that has its own bound. If limit is 0, the tool has no such bound and nothing is counted.
+// countCall counts a call of a tool that has its own bound of calls. If limit is 0, the tool has no
+// such bound, and countCall does nothing.
 func (t *txn) countCall(tool string, limit int) {
 	if limit == 0 {
 		return
@@ -92,8 +94,9 @@ func OutcomeOf(s *machine.ToolStep) machine.StepOutcome {
 	return out
 }
 
-// defaultKey returns the default key of a request: its ordinal among the requests of the turn. In later turns of a visit the number of
-// the turn precedes it, because keys are unique in the visit.
+// defaultKey returns the default key of a request. The key is the ordinal of the request among the
+// requests of the turn. In later turns of a visit, the key begins with the number of the turn, because
+// keys must be unique in the visit.
 func (t *txn) defaultKey(ordinal int) string {
 	if turn := KeysOf(t.s); turn != 0 {
 		return strconv.FormatUint(turn, 10) + "." + strconv.Itoa(ordinal)

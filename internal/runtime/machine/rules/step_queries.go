@@ -29,7 +29,8 @@ func PendingSteps(s *machine.State) []uint32 {
 	return steps
 }
 
-// AwaitedSteps returns the pending steps that the turn's executor does not answer itself.
+// AwaitedSteps returns the pending steps whose answers the turn's executor waits for. It does not
+// return steps that the executor answers itself.
 func AwaitedSteps(s *machine.State) []uint32 {
 	var steps []uint32
 	for i := range s.Steps {
@@ -40,7 +41,7 @@ func AwaitedSteps(s *machine.State) []uint32 {
 	return steps
 }
 
-// OfTurns returns the number of pending steps that turns requested.
+// OfTurns returns the number of pending steps that were requested by turns.
 func OfTurns(s *machine.State) int {
 	n := 0
 	for i := range s.Steps {
@@ -66,14 +67,16 @@ func FindStep(steps []machine.ToolStep, step uint32) int {
 	return -1
 }
 
-// StillOut reports whether steps contains the same attempt of p as pending, with the same approval state.
+// StillOut reports whether steps contains the step p as pending, in the same attempt and with the same
+// approval state.
 func StillOut(steps []machine.ToolStep, p *machine.ToolStep) bool {
 	i := FindStep(steps, p.Step)
 	return i >= 0 && steps[i].AwaitingAnswer() && steps[i].Attempt == p.Attempt && steps[i].HeldForApproval() == p.HeldForApproval()
 }
 
-// ModelKey returns the key of a round, which is formed like the keys of tool steps. After a rejected answer the round is another step;
-// its key then has a suffix that counts the answers, from ~2.
+// ModelKey returns the key of a round. It has the same form as the keys of tool steps. After a rejected
+// answer, the round is requested as another step. The key of that step has a suffix with the number of
+// the answer, beginning with ~2.
 func ModelKey(s *machine.State, c *machine.RequestModel) string {
 	first := roundKey(s, c)
 	key := first
@@ -86,7 +89,7 @@ func ModelKey(s *machine.State, c *machine.RequestModel) string {
 	}
 }
 
-// IsTurnAnswer reports whether the step is an answer of a model in the turn, and was not rejected.
+// IsTurnAnswer reports whether the step is a model's answer in the turn that was not rejected.
 func IsTurnAnswer(p *machine.ToolStep, turn uint64) bool {
 	return p.Model != nil && p.Status == machine.StepStatusOK && p.TurnSeq == turn && !p.Model.Rejected
 }
@@ -102,7 +105,7 @@ func roundKey(s *machine.State, c *machine.RequestModel) string {
 	return key
 }
 
-// FindKey returns the index of the step with a key; -1 = there is none.
+// FindKey returns the index of the step with a key. It returns -1 if there is none.
 func FindKey(steps []machine.ToolStep, key string) int {
 	return slices.IndexFunc(steps, func(s machine.ToolStep) bool { return s.Key == key })
 }
@@ -123,7 +126,8 @@ func StartOf(c *machine.Fork) *machine.Start {
 	}
 }
 
-// IsAnswered reports whether the turn has an answer of the step. Steps about other steps never have an answer for the turn.
+// IsAnswered reports whether the step has an answer for the turn. Steps about other steps never have an
+// answer for the turn.
 func IsAnswered(p *machine.ToolStep) bool {
 	if p.About != nil {
 		return false
@@ -131,8 +135,8 @@ func IsAnswered(p *machine.ToolStep) bool {
 	return p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
 }
 
-// KeysOf returns the number with which the default keys of the open turn begin. It is 0 in the first turn of a visit, whose keys have no
-// such number.
+// KeysOf returns the number with which the default keys of the open turn begin. It is 0 in the first
+// turn of a visit. The keys of this turn have no such number.
 func KeysOf(s *machine.State) uint64 {
 	turn := s.Turn
 	switch {
@@ -154,7 +158,7 @@ func TakenBy(s *machine.State) machine.Forked {
 	return *s.Forked
 }
 
-// BoundOf returns the most that a pending step may consume.
+// BoundOf returns the maximum that a pending step may consume.
 func BoundOf(p *machine.ToolStep) machine.Amount {
 	if p.Model != nil {
 		return machine.Amount{Tokens: p.Model.Tokens, CostMicro: p.Model.CostMicro}

@@ -4,12 +4,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// fire applies a durable timer that is due. A timer that does not match the state has no effect, because it was replaced or cleared.
+// fire applies a durable timer that is due. If the timer does not match the state, it was replaced or
+// cleared, and fire does nothing.
 func (t *txn) fire(c *machine.FireTimer) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
 	}
-	// The time of a timer that fired has come, even if the clock was set back.
+	// A timer that has fired is due, even if the clock was set back afterwards.
 	at := t.in.At
 	t.in.At = max(at, c.Due)
 	disposition := t.fireOne(c)

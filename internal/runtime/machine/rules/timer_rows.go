@@ -4,8 +4,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// WallTimer returns the timer of the run's wall time. Like the other functions of this file it returns a zero Timer if the state needs no
-// such timer.
+// WallTimer returns the timer of the run's wall time. Like the other functions in this file, it returns
+// a zero Timer if the state needs no such timer.
 func WallTimer(s *machine.State) machine.Timer {
 	if s == nil || s.Deadline == 0 {
 		return machine.Timer{}
@@ -13,7 +13,8 @@ func WallTimer(s *machine.State) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: s.Deadline, RunID: s.RunID, Kind: machine.TimerWall}
 }
 
-// StateTimer returns the timer of the state's timeout. There is none while the run is paused, because a paused run accepts no events.
+// StateTimer returns the timer of the state's timeout. A paused run has no such timer, because it
+// accepts no events.
 func StateTimer(s *machine.State) machine.Timer {
 	if s == nil || s.StateTimeoutAt == 0 || s.Paused {
 		return machine.Timer{}
@@ -34,8 +35,8 @@ func StepTimer(s *machine.State, step *machine.ToolStep) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: step.Deadline, RunID: s.RunID, Kind: machine.TimerStep, Step: step.Step}
 }
 
-// Timers returns exactly the durable timers that a run must have. The check of a store compares them with its rows. An imported run has
-// no timers, no outbox rows and no turn to offer.
+// Timers returns exactly the durable timers that a run must have. The check of a store compares them
+// with the stored timer rows. For an imported run it returns none.
 func Timers(s *machine.State) []machine.Timer {
 	if s.Imported {
 		return nil

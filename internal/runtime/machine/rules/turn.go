@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// complete ends the open turn. Its artifacts are stored once: with the Transition or Ended that follows or, if there is none, with
-// TurnCompleted.
+// complete ends the open turn. The artifacts of the completion are stored once: with the Transition or
+// Ended that follows. If none follows, they are stored with the TurnCompleted.
 func (t *txn) complete(c *machine.CompleteTurn) error {
 	used, err := t.checkComplete(c)
 	if err != nil {
@@ -44,7 +44,8 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	return nil
 }
 
-// proceed makes what follows a completed turn: the end of the run, a transition, or the next turn.
+// proceed continues the run after a completed turn: it ends the run, makes a transition, or opens the
+// next turn.
 func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq uint64) {
 	switch {
 	case t.endIfOverBudget(c.Event, c.Artifacts):
@@ -62,7 +63,7 @@ func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq 
 	}
 }
 
-// checkComplete checks the command and returns the usage of the turn with its price.
+// checkComplete checks the command and returns the usage of the turn with its computed cost.
 func (t *txn) checkComplete(c *machine.CompleteTurn) (used machine.Usage, err error) {
 	if err := First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
 		return used, err
@@ -88,8 +89,9 @@ func (t *txn) checkComplete(c *machine.CompleteTurn) (used machine.Usage, err er
 	return used, nil
 }
 
-// assign records the delivery that executes the open turn. It does so once, together with the turn's next record. A new delivery is a new
-// execution, so its default step keys count from 1 again.
+// assign records the delivery that executes the open turn. It records each delivery once, together with
+// the turn's next record. A new delivery is a new execution, so its default step keys count from 1
+// again.
 func (t *txn) assign(a *machine.Assignment) {
 	if a == nil || t.s.Turn == nil || *a == t.s.Turn.Assigned {
 		return
@@ -101,8 +103,8 @@ func (t *txn) assign(a *machine.Assignment) {
 	}
 }
 
-// clearBackoff ends the backoff, because a request for the current attempt shows that its executor did not wait for the end of the
-// backoff.
+// clearBackoff ends the backoff of the turn. A request for the current attempt shows that the executor
+// did not wait for the end of the backoff.
 func (t *txn) clearBackoff() {
 	if t.s.Turn.NotBefore != 0 {
 		t.turn().NotBefore = 0

@@ -6,8 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// txn is one Step in progress. It has a private copy of the state, and the records and changes that the input has made so far. The copy
-// is shallow: a slice or turn is copied before its first change, as the flags in owned record.
+// txn is one Step in progress. It has a private copy of the state, and the records and changes that the
+// input has made so far. The copy is shallow: a slice or turn is copied before its first change. The
+// flags in owned record which parts were copied.
 type txn struct {
 	g   *machine.Graph
 	old *machine.State
@@ -29,7 +30,7 @@ type txn struct {
 	own           owned
 }
 
-// owned marks the parts of txn.s that are no longer shared with the old state.
+// owned records which parts of txn.s were copied and are no longer shared with the old state.
 type owned struct{ turn, steps, artifacts, conversations bool }
 
 func newTxn(g *machine.Graph, s *machine.State, in machine.Input) (txn, error) {
@@ -40,7 +41,7 @@ func newTxn(g *machine.Graph, s *machine.State, in machine.Input) (txn, error) {
 	return txn{g: g, old: s, s: &state, in: in, rules: rules}, err
 }
 
-// node returns the state of the workflow that the run is in.
+// node returns the workflow state that the run is in.
 func (t *txn) node() *machine.Node { return t.g.States[t.s.Current] }
 
 // record appends one record to the batch and returns its seq.
@@ -75,7 +76,7 @@ func (t *txn) steps() []machine.ToolStep {
 	return t.s.Steps
 }
 
-// bump adds one visit of a state and returns its number of visits.
+// bump increments the number of visits of a state and returns the new number.
 func (t *txn) bump(state string) int {
 	i := slices.IndexFunc(t.s.Visits, func(c machine.Count) bool { return c.State == state })
 	if i < 0 {

@@ -6,10 +6,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Model calls with an unknown outcome (semantics §9), because their execution or their time is over. on_unknown decides what follows.
-// Their usage is counted when it is reported later.
+// This file handles model calls with an unknown outcome (semantics §9). The outcome is unknown if the
+// execution of the call was lost or its deadline has passed. on_unknown decides what happens next. The
+// usage of such a call is counted when it is reported later.
 
-// executionLost and deadlineExceeded are the errors of calls that got no answer.
+// executionLost and deadlineExceeded are the errors of model calls that received no answer.
 var (
 	executionLost    = machine.Fault{Code: "EXECUTION_LOST", Message: "the execution that made the call is over"}
 	deadlineExceeded = machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}
@@ -23,8 +24,9 @@ func (t *txn) unanswered(step *machine.ToolStep, why machine.Fault) uint64 {
 	})
 }
 
-// lost decides about a pending call when another execution requests its round. It returns true if the request is then answered. With
-// on_unknown retry it returns false, and the round is requested again.
+// lost decides what happens to a pending call when another execution requests the round of the call. It
+// returns true if the request is answered. With on_unknown retry it returns false, and the round is
+// requested again.
 func (t *txn) lost(i int, c *machine.RequestModel) bool {
 	policy := t.g.ModelCalls.Unknown()
 	if t.s.Steps[i].Status != machine.StepStatusPending || policy == machine.Retry {
@@ -45,7 +47,7 @@ func (t *txn) lost(i int, c *machine.RequestModel) bool {
 	return true
 }
 
-// escalateModel ends the run with the error of a step, and returns the denial for the execution that
+// escalateModel ends the run with the error of a step. It returns the denial for the execution that
 // requested the step.
 func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial {
 	step.Status, step.AnswerSeq, step.Deadline = machine.StepStatusError, seq, 0
@@ -59,9 +61,10 @@ func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial 
 	return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ended %s (%s)", status, reason)}
 }
 
-// expireModel handles a model call that got no answer in time. Only an execution of the turn can make the call. With on_unknown retry,
-// the current execution is over, and the next one, which is offered after the turn's pause, requests the round again. With return, the
-// step gets an error, and the turn continues.
+// expireModel handles a model call that received no answer in time. Only an execution of the turn can
+// make the call again. With on_unknown retry, the current execution ends. The next execution is offered
+// after the turn's pause and requests the round again. With on_unknown return, the step gets an error,
+// and the turn continues.
 func (t *txn) expireModel(i int) machine.Disposition {
 	step := &t.steps()[i]
 	policy, live := t.g.ModelCalls.Unknown(), t.inProgress(step)
@@ -77,18 +80,20 @@ func (t *txn) expireModel(i int) machine.Disposition {
 	return machine.Accepted
 }
 
-// inProgress reports whether the execution that requested the step last is the current execution of the turn.
+// inProgress reports whether the execution that last requested the step is the current execution of the
+// turn.
 func (t *txn) inProgress(step *machine.ToolStep) bool {
 	turn, m := t.s.Turn, step.Model
 	return turn != nil && !turn.Suspended && turn.Seq == step.TurnSeq && turn.Attempt == m.TurnAttempt &&
 		(m.By == turn.Assigned || m.By == machine.Assignment{})
 }
 
-// checkAttempt refuses an answer for an attempt that was never made, or for an attempt that another execution
-// is making.
+// checkAttempt returns an error for an answer to an attempt that was never made, or to an attempt that
+// another execution is making.
 //
-// Earlier deliveries are over, so their answers are old and are not refused here. If a caller cannot prove its execution because its
-// token was lost in a restart, it must fetch the turn again and repeat the answer. Otherwise the answer would have to be paid for twice.
+// Earlier deliveries have ended, so their answers are old and are not refused here. A caller cannot
+// prove its execution if its token was lost in a restart. Such a caller must fetch the turn again and
+// repeat the answer. Otherwise the model call would have to be paid for twice.
 func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	if i < 0 || t.s.Steps[i].Model == nil {
 		return nil
@@ -116,15 +121,16 @@ func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	}
 }
 
-// succeeds reports whether the execution that answers received the turn after the last recorded execution. Then the last recorded
-// execution is over.
+// succeeds reports whether the answering execution received the turn after the last recorded execution.
+// If so, the last recorded execution has ended.
 func (t *txn) succeeds(c *machine.AnswerModel) bool {
 	turn := t.s.Turn
 	return c.Assigned != nil && c.TurnSeq == turn.Seq && c.TurnAttempt == turn.Attempt && c.Assigned.Delivery > turn.Assigned.Delivery
 }
 
-// settleStale counts the usage of an attempt whose answer no execution waits for, because the step is answered, or the execution or the
-// run is over. The engine ensures that an attempt is reported once. The usage is counted even if it has no price.
+// settleStale counts the usage of an attempt whose answer no execution waits for. This is the case if
+// the step is answered, or if the execution or the run has ended. The engine ensures that an attempt is
+// reported once. The usage is counted even if it has no price.
 func (t *txn) settleStale(c *machine.AnswerModel) (machine.Disposition, error) {
 	ignored := machine.IgnoredStale
 	if t.s.Status.Terminal() {

@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The bounds of model calls without reported usage stay reserved in the ledger, because the usage may be reported later. A report
-// replaces the reserved bound.
+// The bound of a model call without reported usage stays reserved in the ledger, because the usage may
+// be reported later. A later report replaces the reserved bound.
 
-// keepReservation keeps the bound of a call that ends without reported usage reserved.
+// keepReservation keeps the reservation of a call that ends without reported usage.
 func (t *txn) keepReservation(step *machine.ToolStep) {
 	if step.Model == nil || !t.keepsReservations() || BoundOf(step) == (machine.Amount{}) {
 		return
@@ -27,17 +27,18 @@ func (t *txn) keepReservation(step *machine.ToolStep) {
 // bounded reports whether the run has a budget of tokens or cost.
 func (t *txn) bounded() bool { return LimitOf(t.g, t.s) != (machine.Amount{}) }
 
-// keepsReservations reports whether unreported usage of model calls stays reserved until it is reported.
+// keepsReservations reports whether the bound of a model call stays reserved until the usage of the
+// call is reported.
 func (t *txn) keepsReservations() bool {
 	return KeepsLedger(t.g, t.s) || t.rules.silenceCosts && t.bounded()
 }
 
-// boundOfCall returns the most that a model call may consume.
+// boundOfCall returns the maximum that a model call may consume.
 func boundOfCall(step *machine.ToolStep) machine.UnreportedUsage {
 	return machine.UnreportedUsage{Step: step.Step, Attempt: step.Attempt, Bound: BoundOf(step), Output: step.Model.Output}
 }
 
-// usageOfCall returns the bound of a call as its usage, for a call without reported usage.
+// usageOfCall returns the bound of a call as a usage. It is used for calls without reported usage.
 func (t *txn) usageOfCall(o machine.UnreportedUsage) machine.Usage {
 	used := usageOfBound(o.Bound)
 	if t.rules.silenceCosts {
@@ -46,9 +47,10 @@ func (t *txn) usageOfCall(o machine.UnreportedUsage) machine.Usage {
 	return used
 }
 
-// reported returns the complete usage of an answer. Figures that the answer does not contain come from the bound, because an answer with
-// text has consumed output tokens, and every answer has consumed input tokens. If the executor marks the usage as incomplete
-// ([machine.Usage.Estimated]), the output is at least the output of the bound.
+// reported returns the complete usage of an answer. If the answer does not contain a figure, the figure
+// of the bound is used, because an answer with text has consumed output tokens, and every answer has
+// consumed input tokens. If the executor marks the usage as incomplete ([machine.Usage.Estimated]), the
+// output is at least the output of the bound.
 func (t *txn) reported(c *machine.AnswerModel, bound machine.UnreportedUsage) machine.Usage {
 	u := c.Usage
 	noRead := u.InputTokens == 0 && (c.Answer != nil || u.Estimated)
@@ -79,8 +81,9 @@ func (t *txn) reported(c *machine.AnswerModel, bound machine.UnreportedUsage) ma
 	return u
 }
 
-// releasableStep returns the index of the step whose bound becomes free when the step is requested again. It returns -1 for a pending
-// call of an execution that is over: the usage of that call is unknown, so its bound stays reserved.
+// releasableStep returns the index of the step whose reservation is released when the step is requested
+// again. It returns -1 for a pending call whose execution has ended. The usage of that call is unknown,
+// so its bound stays reserved.
 func (t *txn) releasableStep(i int) int {
 	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.keepsReservations() {
 		return -1
@@ -95,8 +98,9 @@ func (t *txn) settleAtBound(o machine.UnreportedUsage) {
 	t.settle(used)
 }
 
-// releaseReservation releases the bound of a call whose usage was reported. It reports whether there was such a bound. It also clears the
-// bound of a pending round that waits to be requested again.
+// releaseReservation releases the bound of a call whose usage was reported. had reports whether such a
+// bound was reserved. releaseReservation also clears the bound of a pending round that waits to be
+// requested again.
 func (t *txn) releaseReservation(step uint32, attempt int) (owed machine.UnreportedUsage, had bool) {
 	if !t.keepsReservations() {
 		return owed, false
@@ -123,8 +127,8 @@ func (t *txn) releaseReservation(step uint32, attempt int) (owed machine.Unrepor
 	return owed, true
 }
 
-// settleOlder handles an answer to an earlier attempt than the pending one. The usage of the pending attempt is then unknown and stays
-// reserved.
+// settleOlder handles an answer to an attempt that is older than the pending attempt. The usage of the
+// pending attempt is unknown and stays reserved.
 func (t *txn) settleOlder(i, attempt int) {
 	if step := &t.s.Steps[i]; attempt != step.Attempt {
 		t.keepReservation(step)
@@ -132,8 +136,9 @@ func (t *txn) settleOlder(i, attempt int) {
 	}
 }
 
-// closeAccount releases the reservations of a run that ends. If the run has a lease, they count as consumed instead, because the run that
-// gave the lease receives the usage now and gets no correction later.
+// closeAccount releases the reservations of a run that ends. If the run has a lease, the reservations
+// are counted as consumed instead, because the run that gave the lease receives the usage now and gets
+// no correction later.
 func (t *txn) closeAccount() {
 	if t.s.Account == nil || len(t.s.Account.Unreported) == 0 {
 		return
@@ -149,15 +154,18 @@ func (t *txn) closeAccount() {
 	}
 }
 
-// closedLease reports whether the run's usage was already reported to the run that gave the lease. It is reported only once.
+// closedLease reports whether the run's usage was already reported to the run that gave the lease. The
+// usage is reported only once.
 func closedLease(s *machine.State) bool {
 	return s.Status.Terminal() && s.Account != nil && s.Account.Leased
 }
 
-// noticeAt is the used share of a budget, in percent, at which models get a notice that little is left.
+// noticeAt is the used share of a budget, in percent, at which models receive a notice that the budget
+// is nearly used up.
 const noticeAt = 80
 
-// addBudgetNotice adds a notice to the next request to a model when little of a budget is left. It does so once for each limit.
+// addBudgetNotice adds a notice to the next request to a model when a budget is nearly used up. It adds
+// one notice for each limit.
 func (t *txn) addBudgetNotice() {
 	if !KeepsLedger(t.g, t.s) || t.s.Account != nil && t.s.Account.BudgetNoticeAdded {
 		return
@@ -176,7 +184,8 @@ func (t *txn) addBudgetNotice() {
 	t.notice(machine.NoticeAdded{Code: "BUDGET_LOW", Text: text + " Bring the work to an end with what is left."}, false)
 }
 
-// budgetLow reports whether the used share of a limit has reached noticeAt. A limit of 0 means no limit.
+// budgetLow reports whether the used share of a limit has reached noticeAt. A limit of 0 means that
+// there is no limit.
 func budgetLow(gone, limit int64) bool {
 	return limit > 0 && gone >= limit-limit/100*(100-noticeAt)-limit%100*(100-noticeAt)/100
 }

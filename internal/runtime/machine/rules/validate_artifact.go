@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CheckType checks a value against its media type: JSON must parse, text must be UTF-8, and other values may be any bytes. The form and
-// type that the caller gave must agree with the media type.
+// CheckType checks a value against its media type. JSON must parse, text must be valid UTF-8, and other
+// values may be any bytes. If the caller specified a form or type, it must match the media type.
 func CheckType(w *machine.ArtifactWrite, mediaType string) error {
 	form := machine.FormOf(mediaType)
 	refuse := func(format string, args ...any) error {
@@ -29,5 +29,5 @@ func CheckType(w *machine.ArtifactWrite, mediaType string) error {
 	return nil
 }
 
-// Field returns the path of an artifact, for errors.
+// Field returns the path of an artifact for the field of an error.
 func Field(artifact string) string { return "artifacts[" + artifact + "]" }

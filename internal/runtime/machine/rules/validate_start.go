@@ -46,7 +46,7 @@ func CheckLabels(labels []machine.Label) error {
 	return nil
 }
 
-// CheckBounds refuses negative bounds, because they do not mean "unlimited".
+// CheckBounds returns an error for negative bounds. A negative bound does not mean "unlimited".
 func CheckBounds(c *machine.Start) error {
 	l := &c.Limits
 	bounds := []struct {
@@ -93,7 +93,8 @@ func RunExists(s *machine.State) error {
 	}
 }
 
-// CheckSource checks that the run had not ended and that the graph has everything that the copy needs.
+// CheckSource checks that the source of a fork had not ended and that the graph has everything that the
+// copy needs.
 func CheckSource(g *machine.Graph, c *machine.Fork) error {
 	if c.From == nil {
 		return &machine.Error{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: "from", Message: "a fork needs its source's state"}
@@ -154,8 +155,8 @@ func CheckHeads(g *machine.Graph, from *machine.State) error {
 	return nil
 }
 
-// CheckQueued checks that the inputs that waited for the end of the open turn fit in the queue of the copy. Steering messages do not
-// count.
+// CheckQueued checks that the inputs that were waiting for the end of the open turn fit in the queue of
+// the copy. Steering messages are not counted.
 func CheckQueued(c *machine.Fork) error {
 	limit, got := WithDefaults(c.Limits).MaxQueuedInputs, 0
 	for i := range c.Queued {

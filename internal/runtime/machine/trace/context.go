@@ -9,14 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Label is the label with the W3C trace context of a run. It is the context that the caller sent or, if the caller sent none, the run's
-// own root. A run without the label has no trace.
+// Label is the key of the label that contains the W3C trace context of a run. It is the context that
+// the caller sent. If the caller sent none, it is the context of the run's own trace. A run without the
+// label has no trace.
 const Label = "traceparent"
 
-// TraceID is the trace id of W3C trace context; zero = none.
+// TraceID is the trace id of W3C trace context. The zero value means that there is none.
 type TraceID [16]byte
 
-// SpanID is the span id of W3C trace context; zero = none.
+// SpanID is the span id of W3C trace context. The zero value means that there is none.
 type SpanID [8]byte
 
 // Context is W3C trace context, level 1.
@@ -26,7 +27,7 @@ type Context struct {
 	Sampled bool
 }
 
-// version is the version that is written. Newer versions are read in the same way.
+// version is the version of the traceparent that is written. Newer versions are read in the same way.
 const version = "00"
 
 // Parse reads a traceparent (W3C Trace Context, section 3.2). It returns false if the text is not a traceparent.
@@ -60,7 +61,7 @@ func (c Context) String() string {
 	return version + "-" + hex.EncodeToString(c.Trace[:]) + "-" + hex.EncodeToString(c.Span[:]) + "-" + flags
 }
 
-// at returns the context of another span in the same trace.
+// at returns the trace context of another span in the same trace.
 func (c Context) at(span SpanID) Context {
 	return Context{Trace: c.Trace, Span: span, Sampled: c.Sampled}
 }
@@ -71,8 +72,8 @@ func Root(run string) Context {
 	return Context{Trace: TraceID(sum[:16]), Span: runSpan(run), Sampled: true}
 }
 
-// Picked reports whether a run that begins a trace is in the given share of all runs, from 0 to 1. A run that is in one share is also in
-// every higher share.
+// Picked reports whether a run that begins a trace is in the given share of all runs. The share is
+// between 0 and 1. A run that is in one share is also in every higher share.
 func Picked(run string, share float64) bool {
 	root := Root(run)
 	return float64(binary.BigEndian.Uint64(root.Trace[8:])>>1) < share*(1<<63)
@@ -88,7 +89,7 @@ func Of(s *machine.State) (Context, bool) {
 	return Context{}, false
 }
 
-// span derives the id of a span from the kind and numbers that identify it.
+// span derives the id of a span from the kind and the numbers that identify the span.
 func span(run, kind string, numbers ...uint64) SpanID {
 	text := []byte("pawl.span\x00" + run + "\x00" + kind)
 	for _, n := range numbers {
@@ -122,8 +123,8 @@ func Step(s *machine.State, step uint32, attempt int) string {
 	return out(s, stepSpan(s.RunID, step, attempt))
 }
 
-// Delegation returns the traceparent for the agent that gets an attempt of a step. It returns "" if the run has no trace. It is the same
-// each time the message is sent.
+// Delegation returns the traceparent for the agent that receives an attempt of a step. It returns "" if
+// the run has no trace. The result is the same each time the message is sent.
 func Delegation(s *machine.State, step uint32, attempt int) string {
 	return out(s, delegationSpan(s.RunID, step, attempt))
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Fold computes spans from the records of one run, from the first record on and in order. There are spans for the run, each visit, each
-// attempt of a turn, each attempt of a step, and each delegation. A span is returned at the record that ends it.
+// Fold computes spans from the records of one run, from the first record and in order. There are spans
+// for the run, each visit, each attempt of a turn, each attempt of a step, and each delegation. The
+// record that ends a span makes Fold return the span.
 type Fold struct {
 	run string
 	ctx Context
@@ -148,7 +149,7 @@ func (f *Fold) pending() []uint32 {
 	return numbers
 }
 
-// copied starts the spans of a fork, which begins in the middle of the visit that it copied.
+// copied starts the spans of a fork. A fork begins in the middle of the visit that it copied.
 func (f *Fold) copied(r *machine.Record, b *machine.Origin) {
 	link := Link{Trace: Root(b.RunID).Trace, Span: runSpan(b.RunID), Attrs: []Attr{{"pawl.run.id", b.RunID}, {"pawl.seq", int64(b.Seq)}}}
 	f.visit = f.open(visitSpan(f.run, r.Seq), f.root.ID, "visit", r.At)
@@ -218,7 +219,8 @@ func stateOf(s *Span) string {
 	return ""
 }
 
-// usage adds the token attributes of an execution, named as in the GenAI conventions.
+// usage adds the token usage of an execution as attributes. Their names follow the OpenTelemetry
+// conventions for GenAI.
 func (f *Fold) usage(u *machine.Usage) {
 	if f.turn == nil || *u == (machine.Usage{}) {
 		return

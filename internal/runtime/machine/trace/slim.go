@@ -2,8 +2,8 @@ package trace
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Slim returns a record without the payloads of callers. The result contains everything that [Fold.Take] reads, and is small even if the
-// artifacts and messages of the record are not.
+// Slim returns a record without the payloads of callers. The result contains everything that
+// [Fold.Take] reads. It is small even if the artifacts and messages of the record are large.
 func Slim(r *machine.Record) machine.Record {
 	out := machine.Record{Seq: r.Seq, At: r.At, Body: r.Body}
 	switch b := r.Body.(type) {
@@ -36,7 +36,7 @@ func Slim(r *machine.Record) machine.Record {
 		out.Body = &machine.Origin{RunID: b.RunID, Seq: b.Seq, State: b.State}
 	case *machine.TurnOpened, *machine.TurnAssigned, *machine.TurnFailed, *machine.TurnAbandoned, *machine.StepCancelled:
 	default:
-		// No span begins or ends with this record. Only its place in the order is needed.
+		// No span begins or ends with this record. Only its position in the order is needed.
 		out.Body = &machine.Resumed{}
 	}
 	return out

@@ -2,7 +2,7 @@ package trace
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Kind is the kind of a span, with the numbers of OTLP.
+// Kind is the kind of a span. The numbers are those of OTLP.
 type Kind int32
 
 const (
@@ -17,7 +17,7 @@ type Attr struct {
 	Value any
 }
 
-// Link refers to a span of another trace, or of another branch of this one.
+// Link refers to a span of another trace, or of another branch of the same trace.
 type Link struct {
 	Trace TraceID
 	Span  SpanID
@@ -35,7 +35,7 @@ type Span struct {
 	Start, End int64
 	Attrs      []Attr
 	Links      []Link
-	// Error is an error code and never a free text; "" = no error.
+	// Error is an error code and never a free text. It is "" if there was no error.
 	Error string
 }
 
@@ -45,15 +45,16 @@ func (s *Span) text(key, value string) {
 	}
 }
 
-// texts adds an attribute whose value is a list with one text, because the conventions require a list for some attributes. For "" it adds
-// nothing.
+// texts adds an attribute whose value is a list with one text, because the conventions require a list
+// for some attributes. If value is "", it adds nothing.
 func (s *Span) texts(key, value string) {
 	if value != "" {
 		s.Attrs = append(s.Attrs, Attr{key, []string{value}})
 	}
 }
 
-// consumed adds the token usage of models, named as in the conventions.
+// consumed adds the token usage of models as attributes. Their names follow the OpenTelemetry
+// conventions for GenAI.
 func (s *Span) consumed(u *machine.Usage) {
 	s.number("gen_ai.usage.input_tokens", u.InputTokens)
 	s.number("gen_ai.usage.output_tokens", u.OutputTokens)
@@ -75,10 +76,11 @@ func (s *Span) number(key string, value int64) {
 	s.Attrs = append(s.Attrs, Attr{key, value})
 }
 
-// maxErrorBytes bounds an error code that a caller chose.
+// maxErrorBytes bounds the length of an error code that a caller chose, in bytes.
 const maxErrorBytes = 64
 
-// fail marks the span as failed. It does not add a text that does not look like a code, because such a text may contain any data.
+// fail marks the span as failed. If code does not look like an error code, fail does not add it,
+// because it may contain any data.
 func (s *Span) fail(code string) {
 	s.Error = word(code)
 	s.text("error.type", s.Error)

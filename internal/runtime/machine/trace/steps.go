@@ -79,7 +79,7 @@ func answered(s *Span, b *machine.StepResolved) {
 	}
 }
 
-// delegated adds the task of a delegation when the task first becomes known.
+// delegated adds the agent's task to the span of a delegation when the task first becomes known.
 func (f *Fold) delegated(b *machine.StepDelegated) {
 	step := f.steps[b.Step]
 	if step == nil || step.agent == nil || b.Remote.TaskID == "" {
@@ -114,7 +114,8 @@ func (f *Fold) resolved(at int64, b *machine.StepResolved) {
 	}
 }
 
-// endStep ends an attempt of a step. It ends the span of the delegation first.
+// endStep ends the span of an attempt of a step. If the step is a delegation, it first ends the span of
+// the delegation.
 func (f *Fold) endStep(at int64, number uint32, outcome, code string) {
 	step := f.steps[number]
 	if step == nil {

@@ -1,6 +1,7 @@
-// Package invariant checks that the rules could have made a state, and that the change between two states agrees with its records.
+// Package invariant checks a state: whether the rules could have made it, and whether the change
+// between two states agrees with the records.
 //
 // Owns: the invariants of every state.
 //
-// Guarantees: it only reads states, and it does not use the rules that make them.
+// Guarantees: the package only reads states, and it does not use the rules that make them.
 package invariant

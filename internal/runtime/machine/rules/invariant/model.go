@@ -11,7 +11,8 @@ import (
 
 // Invariants of model calls, in one state and between two states.
 
-// requiredMessages checks that required messages are recorded, in order, and at their given rows.
+// requiredMessages checks that the required messages of the state are recorded, in order, and at their
+// given rows.
 func (c *checker) requiredMessages() {
 	last, next := uint64(0), uint64(0)
 	for _, v := range c.s.Conversations {
@@ -67,8 +68,9 @@ func (c *checker) modelCallRef(p *machine.ToolStep) {
 	c.must(err == nil && key == p.Key, "step %d is call %d of step %d with the key %q", p.Step, p.Call.Index, p.Call.Step, p.Key)
 }
 
-// CheckChange checks that the records explain the change from one state to the next: answers do not change, and the consumption is what
-// the records contain. before is nil at the beginning of a run. CheckChange is for tests and for the simulation.
+// CheckChange checks that the records explain the change from one state to the next. Answers must not
+// change, and the consumption must be the sum in the records. before is nil at the beginning of a run.
+// CheckChange is for tests and for the simulation.
 func CheckChange(before, after *machine.State, records []machine.Record) error {
 	c := &checker{s: after}
 	if before == nil {
@@ -97,7 +99,7 @@ func CheckChange(before, after *machine.State, records []machine.Record) error {
 	return c.found()
 }
 
-// kept checks that answered steps, and calls that a model requested, do not change within a visit.
+// kept checks that answered steps, and calls that a model requested, did not change within a visit.
 func (c *checker) kept(before, after *machine.State) {
 	if before.VisitSeq != after.VisitSeq {
 		return
@@ -124,7 +126,7 @@ func (c *checker) kept(before, after *machine.State) {
 	}
 }
 
-// usageOf returns the usage in a record. It also returns 1 if the record itself is a tool call, else 0.
+// usageOf returns the usage in a record. calls is 1 if the record itself is a tool call, otherwise 0.
 func usageOf(b machine.Body) (used machine.Usage, calls int64) {
 	switch b := b.(type) {
 	case *machine.TurnCompleted:

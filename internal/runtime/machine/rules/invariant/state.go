@@ -92,7 +92,7 @@ func (c *checker) bounds() {
 	c.ledger()
 }
 
-// life checks that the status and reason of the run agree with the rest of the state.
+// life checks that the status and reason of the run are consistent with the rest of the state.
 func (c *checker) life() {
 	s := c.s
 	c.must(s.Status == rules.StatusOf(c.g, s), "status %s, should be %s", s.Status, rules.StatusOf(c.g, s))
@@ -208,8 +208,8 @@ func (c *checker) clocks() {
 	c.must((n.Timeout != nil && !n.Terminal && s.Undo == nil) == (s.StateTimeoutAt != 0), "state timeout at %d", s.StateTimeoutAt)
 }
 
-// effects checks that every effect has a compensating tool, that one effect is undone at a time, and that an inquiry is pending exactly
-// as long as the step it is about.
+// effects checks three rules: every effect has a compensating tool, only one effect is undone at a
+// time, and an inquiry is pending exactly as long as the step that it is about.
 func (c *checker) effects() {
 	s := c.s
 	c.must(len(s.Effects) <= machine.MaxEffects, "%d effects", len(s.Effects))

@@ -11,18 +11,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/decisionlink"
 )
 
-// Rights are the tokens, certificates and keys that may be replaced while a server serves.
+// Rights are the tokens, certificates and keys that may be replaced while a server runs.
 type Rights struct {
-	// Tokens and Certificates are as in [Config]. The PEM files of the config are read again.
+	// Tokens and Certificates have the same meaning as in [Config]. The PEM files of the config are
+	// read again.
 	Tokens       []auth.Token
 	Certificates []auth.Certificate
-	// Issuers are as in [Config]. Their files of keys are read again.
+	// Issuers have the same meaning as in [Config]. The files of their keys are read again.
 	Issuers []oidc.Issuer
 	// LinkKeys are as in [Config].
 	LinkKeys decisionlink.Keys
 }
 
-// rights are checked [Rights], with the TLS keys that were read together with them.
+// rights are checked [Rights] together with the TLS keys that were read at the same time.
 type rights struct {
 	keys         *auth.Keys
 	tokens       *auth.TokenSet
@@ -35,8 +36,8 @@ func (r *rights) state() auth.AuthState {
 	return auth.AuthState{Tokens: r.tokens, Certificates: r.certificates, Issuers: r.issuers}
 }
 
-// readRights reads the PEM files and reports all faults at once. lost is called when an issuer no longer
-// publishes a key. The keys of the same issuers are copied from old.
+// readRights reads the PEM files. Its error contains all faults. lost is called when an issuer no
+// longer publishes a key. The keys of the same issuers are copied from old.
 func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 	keys, keyErr := auth.KeyFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}.Read()
 	tokens, tokenErr := auth.NewTokenSet(cfg.Tokens)
@@ -49,7 +50,8 @@ func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 	return rights{keys, tokens, certificates, issuers}, errors.Join(keyErr, tokenErr, certErr, issuerErr, unserved(cfg), clashing(cfg, issuers))
 }
 
-// clashing returns an error that names tokens whose principals could be confused with an issuer's.
+// clashing returns an error that names the tokens whose principals could be confused with principals of
+// an issuer.
 func clashing(cfg Config, issuers *oidc.Set) error {
 	var faults []error
 	for _, t := range cfg.Tokens {
@@ -60,7 +62,7 @@ func clashing(cfg Config, issuers *oidc.Set) error {
 	return errors.Join(faults...)
 }
 
-// unserved returns an error that names lines of rights with a namespace that is not served.
+// unserved returns an error that names the lines of rights whose namespace does not exist.
 func unserved(cfg Config) error {
 	served := cfg.Spaces.WithDefault().Names()
 	if cfg.Runtime != nil {
@@ -83,10 +85,10 @@ func unserved(cfg Config) error {
 	return errors.Join(faults...)
 }
 
-// SetRights replaces the tokens and the certificates of a serving server: all of them, or none on an
-// error. New connections use the new keys. Running calls finish, but streams of principals that lost
-// rights end. SetRights refuses to turn authentication by tokens on or off, because the permitted addresses
-// depend on it.
+// SetRights replaces the tokens and the certificates of a running server. If there is an error, it
+// replaces none of them. New connections use the new keys. Running calls finish, but streams of
+// principals that lost rights end. SetRights cannot turn authentication by tokens on or off, because
+// the permitted addresses depend on it.
 func (s *Server) SetRights(r Rights) error {
 	set, err := s.ReadyRights(r)
 	if err == nil {
@@ -95,8 +97,8 @@ func (s *Server) SetRights(r Rights) error {
 	return err
 }
 
-// ReadyRights is SetRights in two steps. It makes all checks; then set, which cannot fail, replaces the
-// rights.
+// ReadyRights does the same as SetRights in two steps. It makes all checks and returns the function
+// set. set replaces the rights and cannot fail.
 func (s *Server) ReadyRights(r Rights) (set func(), err error) {
 	cfg := s.cfg
 	cfg.Tokens, cfg.Certificates, cfg.Issuers = r.Tokens, r.Certificates, r.Issuers
@@ -120,7 +122,8 @@ func (s *Server) ReadyRights(r Rights) (set func(), err error) {
 	}, nil
 }
 
-// renew is called when an issuer no longer publishes a key, perhaps before the server is complete.
+// renew is called when an issuer no longer publishes a key. It may be called before the server is
+// complete.
 func (s *Server) renew() {
 	if s.auth != nil {
 		s.auth.Renew()

@@ -23,13 +23,13 @@ import (
 type LinkConfig struct {
 	// URL is the public base URL of the gateway.
 	URL string
-	// Expiry is how long a link is valid; 0 means no time limit.
+	// Expiry is how long a link is valid. 0 means that there is no time limit.
 	Expiry time.Duration
-	// Now is the clock of the links' expiry. Default time.Now.
+	// Now returns the time that decides about the expiry of links. Default time.Now.
 	Now func() time.Time
 }
 
-// newSigner returns the signer of decision links, or nil if there are no links.
+// newSigner returns the signer of decision links. It returns nil if there are no links.
 func newSigner(c Config) *decisionlink.Signer {
 	if c.Links.URL == "" || len(c.LinkKeys) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func newSigner(c Config) *decisionlink.Signer {
 	return decisionlink.NewSigner(c.Links.URL, c.Links.Expiry, c.LinkKeys, now)
 }
 
-// linkHandler returns the HTTP handler of decision links, or nil if there are no links.
+// linkHandler returns the HTTP handler of decision links. It returns nil if there are no links.
 func (s *Server) linkHandler(conn grpc.ClientConnInterface) http.Handler {
 	if s.links == nil {
 		return nil
@@ -63,7 +63,7 @@ func (s *Server) linkHandler(conn grpc.ClientConnInterface) http.Handler {
 	}
 }
 
-// refusedLink counts and logs a request with a link that is not authentic.
+// refusedLink counts and logs a request whose link is not authentic.
 func (s *Server) refusedLink(r *http.Request, err error) {
 	s.refused(auth.WithPeer(r.Context(), r.RemoteAddr), methodHTTP, nil, err)
 }
@@ -72,12 +72,12 @@ func (s *Server) refusedLink(r *http.Request, err error) {
 type linkMaker struct {
 	signer            *decisionlink.Signer
 	namespace, person string
-	// by is the stored name of the principal that requests the links.
+	// by is the stored name of the principal that requested the links.
 	by string
 }
 
-// linksFor returns a linkMaker for a person after it has checked that the caller may make links. It returns
-// nil for the person "".
+// linksFor checks that the caller may make links and returns a linkMaker for a person. For the person
+// "" it returns nil.
 func (s *Server) linksFor(call runtime.Call, person string) (*linkMaker, error) {
 	switch {
 	case person == "":
@@ -98,7 +98,8 @@ func (s *Server) linksFor(call runtime.Call, person string) (*linkMaker, error) 
 	}, nil
 }
 
-// url returns the link for a held call with the given digest, and its expiry. It returns "" without a digest.
+// url returns the link for a held call with the given digest, and the time when the link expires. If
+// the digest is "", it returns "".
 func (m *linkMaker) url(run string, step uint32, digest string, from time.Time) (string, time.Time) {
 	d, ok := decisionlink.ParseDigest(digest)
 	if m == nil || !ok {
@@ -107,7 +108,7 @@ func (m *linkMaker) url(run string, step uint32, digest string, from time.Time) 
 	return m.signer.URL(decisionlink.Link{Namespace: m.namespace, RunID: run, Step: step, Digest: d, For: m.person, By: m.by}, from)
 }
 
-// webhookLinks returns the linkMaker of a webhook, or nil if the webhook has none.
+// webhookLinks returns the linkMaker of a webhook. It returns nil if the webhook has no links.
 func (s *Server) webhookLinks(sub *machine.Subscription, namespace string) *linkMaker {
 	if s.links == nil || sub.LinkFor == "" {
 		return nil

@@ -12,13 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// receiver returns a webhook or another receiver of the caller.
+// receiver returns a webhook or another kind of receiver that belongs to the caller.
 func (s *deliveryService) receiver(ctx context.Context, namespace string, ref *pawlv1.DeliveryRef) (*machine.Subscription, error) {
 	sub, err := s.subscriptions.OwnSubscription(ctx, callOf(ctx, namespace), deliveryKindFromProto(ref.GetKind()), ref.GetRunId(), ref.GetId())
 	return sub, asDelivery(err)
 }
 
-// asDelivery converts WEBHOOK_NOT_FOUND to the reason that all kinds of receivers have in common.
+// asDelivery converts the reason WEBHOOK_NOT_FOUND to the reason that applies to all kinds of
+// receivers.
 func asDelivery(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == "WEBHOOK_NOT_FOUND" {
 		named := *refusal
@@ -28,14 +29,14 @@ func asDelivery(err error) error {
 	return err
 }
 
-// ListDeadLetters implements pawl.v1.DeliveryService. The position of a page is the number of its last
-// dead letter.
+// ListDeadLetters implements pawl.v1.DeliveryService. The position in a page token is the number of the
+// last dead letter of the page.
 func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDeadLettersRequest) (*pawlv1.ListDeadLettersResponse, error) {
 	position, err := convert.PagePosition(in)
 	if err != nil {
 		return nil, err
 	}
-	// The position in a valid token is a number, or empty.
+	// The position in a valid token is a number or empty, so there can be no error.
 	after, _ := strconv.ParseUint(position, 10, 64)
 	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetDeliveryRef())
 	if err != nil {

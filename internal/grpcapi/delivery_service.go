@@ -13,25 +13,25 @@ import (
 
 // Deliveries sends records to the stored receivers.
 type Deliveries interface {
-	// Serve is called for a new or changed receiver, Stop for a removed one.
+	// Serve is called for a new or changed receiver. Stop is called for a removed receiver.
 	Serve(key machine.SubscriptionKey)
 	Stop(key machine.SubscriptionKey)
-	// Resend sends a dead letter once more and removes it if it arrives. Errors: a *machine.Error
-	// DEAD_LETTER_NOT_FOUND or DELIVERY_FAILED.
+	// Resend sends a dead letter again. If the letter arrives, Resend removes it. Errors: a
+	// *machine.Error DEAD_LETTER_NOT_FOUND or DELIVERY_FAILED.
 	Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
-// deliveryService is pawl.v1.DeliveryService. Webhooks are in delivery_webhook.go, dead letters in
-// delivery_dead_letter.go.
+// deliveryService implements pawl.v1.DeliveryService. The methods for webhooks are in
+// delivery_webhook.go, and those for dead letters in delivery_dead_letter.go.
 type deliveryService struct {
 	pawlv1.UnimplementedDeliveryServiceServer
 	server        *Server
 	subscriptions *subscription.Service
-	// sends is nil if the server makes no deliveries.
+	// sends makes the deliveries. It is nil if the server makes none.
 	sends Deliveries
 }
 
-// sending returns the deliveries, or an error if there are none.
+// sending returns the object that makes the deliveries, or an error if the server makes none.
 func (s *deliveryService) sending() (Deliveries, error) {
 	if s.sends == nil {
 		return nil, &machine.Error{
@@ -74,7 +74,8 @@ func (s *deliveryService) DeleteConsumer(ctx context.Context, in *pawlv1.DeleteC
 	return &pawlv1.DeleteConsumerResponse{}, nil
 }
 
-// deliveryKinds are the kinds of subscriptions with deliveries, in the order of lists.
+// deliveryKinds are the kinds of subscriptions that have deliveries, in the order in which they are
+// listed.
 var deliveryKinds = []machine.SubscriptionKind{machine.SubscriptionWebhook, machine.SubscriptionPush}
 
 var deliveryKindsToProto = map[machine.SubscriptionKind]pawlv1.DeliveryKind{
@@ -91,8 +92,8 @@ func deliveryKindFromProto(kind pawlv1.DeliveryKind) machine.SubscriptionKind {
 	return 0
 }
 
-// ListDeliveries implements pawl.v1.DeliveryService. The position of a page is the sort key of its last
-// receiver.
+// ListDeliveries implements pawl.v1.DeliveryService. The position in a page token is the sort key of
+// the last receiver of the page.
 func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDeliveriesRequest) (*pawlv1.ListDeliveriesResponse, error) {
 	position, err := convert.PagePosition(in)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 )
 
-// jsonPort serves the unary methods and StreamTransitions as ProtoJSON. It is a client of the gRPC server
-// over an in-process connection, so the same tokens, scopes, limits and errors apply.
+// jsonPort serves the unary methods and StreamTransitions as ProtoJSON. It is a client of the gRPC
+// server over an in-process connection, so the same tokens, scopes, limits and errors apply to its
+// requests.
 type jsonPort struct {
 	httpListener
 	conn *grpc.ClientConn

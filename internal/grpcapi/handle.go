@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// handleUnary executes a call that changes a run. ask converts the request, do is the method of the
-// engine that executes it, and tell converts the answer to the response. The engine is called once:
-// the answer has everything that the response needs.
+// handleUnary executes a call that changes a run. The function ask converts the request, do is the
+// method of the engine that executes it, and tell converts the answer to the response. The engine is
+// called only once, because its answer contains everything that the response needs.
 func handleUnary[In interface{ GetNamespace() string }, Req, Out any](
 	ctx context.Context, s *runService, in In,
 	ask func(convert.Caller, In) (Req, error), do func(context.Context, Req) (runtime.Answer, error), tell func(*convert.Answer) Out,
@@ -27,8 +27,8 @@ func handleUnary[In interface{ GetNamespace() string }, Req, Out any](
 	return out, s.redactor.HideAnswer(ctx, callOf(ctx, in.GetNamespace()), got.State, out)
 }
 
-// traced makes a conversion that adds the caller's trace context to the request. It is for calls
-// that start a run, which then belongs to the caller's trace.
+// traced returns a conversion that also adds the caller's trace context to the request. It is used for
+// calls that start a run. The run then belongs to the caller's trace.
 func traced[In, Req any](ctx context.Context, ask func(convert.Caller, In) (Req, error)) func(convert.Caller, In) (Req, error) {
 	return func(c convert.Caller, in In) (Req, error) {
 		c.Traceparent = auth.TraceOf(ctx)

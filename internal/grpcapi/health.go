@@ -6,11 +6,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// healthState is grpc.health.v1. It is SERVING only while the store can commit, or, on a server with a
-// router, while a store is known that can.
+// healthState implements grpc.health.v1. It reports SERVING only while the store can commit. On a
+// server with a router, it reports SERVING only while at least one store is known that can commit.
 type healthState struct{ server *health.Server }
 
-// newHealth registers the health service. It reports NOT_SERVING until serve.
+// newHealth registers the health service. The service reports NOT_SERVING until serve is called.
 func newHealth(to grpc.ServiceRegistrar) *healthState {
 	h := &healthState{server: health.NewServer()}
 	h.set(healthpb.HealthCheckResponse_NOT_SERVING)
@@ -41,8 +41,9 @@ func (h *healthState) set(status healthpb.HealthCheckResponse_ServingStatus) {
 	}
 }
 
-// Ready sets whether a server with a router is ready, because the server cannot know it itself. It reports
-// NOT_SERVING until the first call with true. While the server drains it stays NOT_SERVING.
+// Ready sets whether a server with a router is ready, because the server itself cannot know this. The
+// server reports NOT_SERVING until Ready is first called with true. While the server drains, it reports
+// NOT_SERVING in any case.
 func (s *Server) Ready(ready bool) {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {

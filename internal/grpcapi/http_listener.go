@@ -17,8 +17,8 @@ type httpListener struct {
 	listener net.Listener
 }
 
-// newHTTPListener returns the listener of a port, for example the "HTTP" port. It answers gRPC clients with
-// the address of the gRPC port.
+// newHTTPListener returns the listener of a port. port is the name of the port, for example "HTTP". If
+// a gRPC client calls the port, the answer contains the address of the gRPC port.
 func newHTTPListener(s *Server, port string, handler http.Handler) httpListener {
 	handler = &gateway.Signpost{Port: port, GRPC: s.Addr, Socket: s.cfg.Socket, Next: handler}
 	return httpListener{server: gateway.NewServer(handler, headerBytes)}

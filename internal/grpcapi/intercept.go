@@ -84,8 +84,8 @@ func streamChain(edge *edge, authn *auth.Authenticator, limit *calllimit.Limiter
 	// One bad request in a worker's stream must not end the stream. So the service checks these
 	// requests itself.
 	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(),
-		// This request has no constraints. A starting client waits with it for SERVING, and
-		// should not have to wait for the constraints to be compiled.
+		// This request has no constraints. A client that starts sends it until the answer is SERVING.
+		// It should not have to wait until the constraints are compiled.
 		(&healthpb.HealthCheckRequest{}).ProtoReflect().Type())
 	return append(out, mwvalidate.StreamServerInterceptor(validator, own))
 }
@@ -98,7 +98,8 @@ func slogLogger(log *slog.Logger) logging.Logger {
 	})
 }
 
-// withoutError removes the text of an error from log fields, because the text may quote the caller.
+// withoutError removes the text of an error from log fields, because the text may contain data of the
+// caller.
 func withoutError(fields []any) []any {
 	out := make([]any, 0, len(fields))
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -109,7 +110,7 @@ func withoutError(fields []any) []any {
 	return out
 }
 
-// reasonField returns the log field with the reason of an error.
+// reasonField returns a log field with the reason of an error.
 func reasonField(err error) logging.Fields {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return logging.Fields{"reason", refusal.Reason}
@@ -117,8 +118,8 @@ func reasonField(err error) logging.Fields {
 	return nil
 }
 
-// edge is where calls enter the process and errors leave it. It converts each error to a status.
-// If the caller must not see the cause of an error, edge logs the cause, once.
+// edge converts each error of a call to a status. It is the place where calls enter the process and
+// errors leave it. If the caller must not see the cause of an error, edge logs the cause once.
 type edge struct {
 	log     *slog.Logger
 	metrics *callMetrics
@@ -146,7 +147,7 @@ func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 }
 
 // known answers calls of methods that are not in the table of operations. gRPC treats such calls as
-// streams, and its own answer has no reason. The metrics use one name for all unknown methods.
+// streams, and its own answer has no reason. In the metrics, all unknown methods have the same name.
 func (e *edge) known(table map[string]runtime.Operation) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		if table[info.FullMethod].Name != "" {
@@ -158,8 +159,8 @@ func (e *edge) known(table map[string]runtime.Operation) grpc.StreamServerInterc
 	}
 }
 
-// unknownMethod is the handler of unknown methods. It makes gRPC pass their calls through the
-// interceptors, which answer them before this handler does.
+// unknownMethod is the handler of unknown methods. With it, gRPC passes calls of unknown methods
+// through the interceptors. An interceptor answers these calls before this handler runs.
 func unknownMethod(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	return apierror.Unknown(method).Err()
@@ -174,8 +175,8 @@ func (e *edge) finish(ctx context.Context, method string, err error) error {
 	return st.Err()
 }
 
-// recovered returns the error for a call that panicked, and logs the panic. The call did not return
-// through edge.finish, so the error is counted here too.
+// recovered logs a panic and returns the error for the call. The call did not return through
+// edge.finish, so recovered also counts the error.
 func (e *edge) recovered(ctx context.Context, cause any) error {
 	method, _ := grpc.Method(ctx)
 	withheld := apierror.Withhold(fmt.Errorf("panic: %v", cause))

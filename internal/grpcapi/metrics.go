@@ -11,8 +11,9 @@ import (
 // metricsMethod is the name of the metrics page in the table of operations.
 const metricsMethod = "GET /metrics"
 
-// newMetrics returns the listener of the metrics. It authenticates readers like callers. It also checks the
-// host name of requests, so that a page in a browser whose name resolves to this host cannot read metrics.
+// newMetrics returns the listener of the metrics. It authenticates readers in the same way as callers.
+// It also checks the host name of requests. Otherwise a web page under a name that resolves to this
+// host could read the metrics in a browser.
 func newMetrics(s *Server) *httpListener {
 	mux := http.NewServeMux()
 	mux.Handle(metricsMethod, s.cfg.MetricsPage)

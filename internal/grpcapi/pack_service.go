@@ -107,7 +107,7 @@ func (s *packService) GetPackGraph(ctx context.Context, in *pawlv1.GetPackGraphR
 	return convert.GraphToProto(got.Pack, graph), nil
 }
 
-// find returns a registered pack. It fails if the present rules do not accept the pack any more.
+// find returns a registered pack. It returns an error if the current rules no longer accept the pack.
 func (s *packService) find(ctx context.Context, namespace, ref string) (packs.PackAnswer, error) {
 	got, err := s.packs.GetPack(ctx, callOf(ctx, namespace), ref)
 	if err == nil && got.Pack == nil {
@@ -116,8 +116,8 @@ func (s *packService) find(ctx context.Context, namespace, ref string) (packs.Pa
 	return got, err
 }
 
-// packRefused adds the diagnostics to the error of a refused pack, one field violation for each, as far as
-// an error has space.
+// packRefused adds the diagnostics to the error of a refused pack. It adds one field violation for each
+// diagnostic, as many as the error has space for.
 func packRefused(err error, found []pack.Diagnostic) error {
 	var refusal *machine.Error
 	if !errors.As(err, &refusal) || !pack.HasErrors(found) {

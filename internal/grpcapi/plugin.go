@@ -20,9 +20,10 @@ type Plugin struct {
 	// Desc and Impl are the gRPC service and its implementation.
 	Desc *grpc.ServiceDesc
 	Impl any
-	// HTTP serves the requests of the JSON port whose escaped path Matches accepts. Host and origin
-	// were checked, the content type was not. On a server with a router HTTP authenticates with
-	// [Server.Known] and forwards with [Server.Elsewhere]; Impl is not used there.
+	// HTTP serves the requests of the JSON port whose escaped path Matches accepts. The host and the
+	// origin of such a request were checked, but not its content type. On a server with a router, HTTP
+	// authenticates with [Server.Known] and forwards the request with [Server.Elsewhere]. Impl is then
+	// not used.
 	HTTP    http.Handler
 	Matches func(path string) bool
 }
@@ -47,8 +48,8 @@ func (s *Server) Principal(ctx context.Context) runtime.Principal {
 	return auth.CallerOf(ctx).Principal
 }
 
-// Admit does for an HTTP request what the interceptors do for a gRPC call: authentication, scopes and the
-// caller's limit. Serve the request with the returned context.
+// Admit does for an HTTP request what the interceptors do for a gRPC call: it authenticates the caller,
+// checks its scopes and applies its limit. The request must be served with the returned context.
 func (s *Server) Admit(r *http.Request, method string) (context.Context, error) {
 	ctx, p, err := s.admit(r, method)
 	s.refused(ctx, method, p, err)
@@ -100,8 +101,8 @@ func (s *Server) authorize(p *auth.Caller, method string) error {
 	return s.edge.auditLog.Admit(method)
 }
 
-// CheckNamespace is the second part of [Server.Admit], after the request was read. It checks the caller's
-// right to the namespace of the request, and the limit of that namespace.
+// CheckNamespace is the second part of [Server.Admit]. It must be called after the request was read. It
+// checks the caller's right to the namespace of the request, and applies the limit of that namespace.
 func (s *Server) CheckNamespace(ctx context.Context, method string, request any) error {
 	err := auth.CheckNamespace(auth.CallerOf(ctx), request)
 	if err == nil {
@@ -120,7 +121,7 @@ func (s *Server) AcquireWaitSlot(ctx context.Context, method, namespace string) 
 	return s.own.AcquireWaitSlot(ctx, method, namespace)
 }
 
-// Secured reports whether the ports use TLS, and whether callers must show a token or a certificate.
+// Secured reports whether the ports use TLS, and whether callers must send a token or a certificate.
 func (s *Server) Secured() (tls, token, certificate bool) {
 	return s.keys != nil, s.auth.Current.Load().AsksToken(), s.keys != nil && s.keys.Current.Load().ClientCAs != nil
 }

@@ -8,13 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// Methods by which Services are the host of a plugin. The server that was called, perhaps in another
-// process, has authenticated the caller. The caller is in the context, see [auth.WithCaller].
+// The methods in this file let Services be the host of a plugin. The caller was already authenticated
+// by the server that received the call, perhaps in another process. The context contains the caller,
+// see [auth.WithCaller].
 
 // Principal returns the authenticated caller of a call.
 func (o *Services) Principal(ctx context.Context) runtime.Principal { return o.s.Principal(ctx) }
 
-// Admit checks that the caller may call a method. The server that was called has checked the limits.
+// Admit checks that the caller may call a method. The server that received the call has already checked
+// the limits.
 func (o *Services) Admit(r *http.Request, method string) (context.Context, error) {
 	ctx := r.Context()
 	p := auth.CallerOf(ctx)
@@ -33,9 +35,9 @@ func (o *Services) Completed(ctx context.Context, method string, request any, er
 	o.s.Completed(ctx, method, request, err)
 }
 
-// AcquireWaitSlot takes a place among the calls of a namespace that stay open; "" means the caller's own
-// namespace. The returned context ends when the services end or the caller loses its right to the method;
-// its cause says which. leave gives the place back.
+// AcquireWaitSlot counts a call of a namespace that stays open. "" means the caller's own namespace.
+// The returned context ends when the services end or when the caller loses its right to the method. Its
+// cause tells which. leave ends the call's use of the slot.
 func (o *Services) AcquireWaitSlot(ctx context.Context, method, namespace string) (stay context.Context, leave func(), err error) {
 	free, err := o.runs.streams.Enter(ctx, namespace)
 	if err != nil {

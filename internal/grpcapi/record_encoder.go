@@ -16,29 +16,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// maxShownGraphs limits the graphs of runs that one reader caches.
+// maxShownGraphs limits the number of graphs of runs that one reader caches.
 const maxShownGraphs = 8192
 
-// recordEncoder converts the records for one reader. It looks up what a record alone does not contain: the
-// media types of the run's artifacts, and the final artifacts of a run that has ended. Not safe for
-// concurrent use.
+// recordEncoder converts the records for one reader. It also looks up the data that a record does not
+// contain: the media types of the run's artifacts, and the final artifacts of a run that has ended. Not
+// safe for concurrent use.
 type recordEncoder struct {
 	s    *runService
 	call runtime.Call
 	// redacts means that the reader may not see sensitive values.
 	redacts bool
-	// one means that the reader reads a single run, so the stream ends with the run.
+	// one means that the reader reads a single run. The stream then ends with the run.
 	one    bool
 	graphs *cache.LRU[string, shown]
 }
 
-// shown is the information about a run that is needed to convert its records.
+// shown is the data about a run that is needed to convert the records of the run.
 type shown struct {
 	graph *machine.Graph
 	rules *redact.Rules
 	// pack is the digest of the run's pack.
 	pack string
-	// erasable means that the run can be erased, so its values are not cached.
+	// erasable means that the run can be erased. The values of such a run are not cached.
 	erasable bool
 }
 
@@ -65,7 +65,8 @@ func (sh *recordEncoder) item(ctx context.Context, row *runtime.RecordRow) (*paw
 	return out, sh.redact(ctx, row.RunID, out.Snapshot)
 }
 
-// encoded converts a record without a snapshot to bytes that all its readers share.
+// encoded converts a record that has no snapshot. The result is the encoded bytes that all its readers
+// share.
 func (sh *recordEncoder) encoded(ctx context.Context, row *runtime.RecordRow) (encoded.Message, error) {
 	place := encoded.RecordKey{
 		Namespace: sh.namespace(), Position: row.Cursor.Position, Index: row.Cursor.Index, Prev: row.PrevSeq, Redacted: sh.redacts, Erased: row.Erased,
@@ -131,7 +132,7 @@ func (sh *recordEncoder) ref(run string) runtime.RunRef {
 	return runtime.RunRef{Call: sh.call, RunID: run}
 }
 
-// run returns the information about a run, from the cache if possible.
+// run returns the data about a run. It uses the cache if possible.
 func (sh *recordEncoder) run(ctx context.Context, run string) (known shown, err error) {
 	if known, ok := sh.graphs.Get(run); ok {
 		return known, nil

@@ -22,8 +22,8 @@ import (
 // JSON format, section 3).
 const cloudEventType = "application/cloudevents+json"
 
-// cloudEvent is a record in the form of CloudEvents 1.0. Source and id together identify the record among
-// those of all stores.
+// cloudEvent is a record in the form of CloudEvents 1.0. Source and id together identify the record
+// among the records of all stores.
 type cloudEvent struct {
 	SpecVersion     string `json:"specversion"`
 	ID              string `json:"id"`
@@ -43,15 +43,16 @@ type RecordFeed struct {
 	watch *streams.Watch
 	show  *recordEncoder
 	owner string
-	// links makes the links of held calls while the owner may decide about them; nil means no links.
+	// links makes the links of held calls, while the owner may decide about these calls. nil means that
+	// there are no links.
 	links  *linkMaker
 	format machine.MessageFormat
-	// at is the cursor of the last record that was sent.
+	// at is the cursor of the last sent record.
 	at runtime.Cursor
 }
 
-// RecordFeed opens the records after the position of a webhook, with the rights of its owner. It fails if
-// the owner may not read runs any more.
+// RecordFeed opens a feed of the records after the position of a webhook. The feed has the rights of
+// the webhook's owner. It returns an error if the owner may no longer read runs.
 func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*RecordFeed, error) {
 	watch, call, err := o.runtime.WatchSubscription(ctx, sub)
 	if err != nil {
@@ -62,8 +63,8 @@ func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*
 		return nil, err
 	}
 	show := newRecordEncoder(o.runs, call)
-	// The record is sent to a third party, so it is redacted even if its owner may read the
-	// values here.
+	// The record is sent to a third party, so it is redacted even if its owner may read the sensitive
+	// values.
 	show.redacts = true
 	return &RecordFeed{
 		auth: o.s.auth, watch: watch, show: show, owner: sub.Owner,
@@ -71,17 +72,17 @@ func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*
 	}, nil
 }
 
-// MayRead returns an error if a principal has none of the scopes in a namespace, by its present rights.
+// MayRead returns an error if a principal currently has none of the scopes in a namespace.
 func (o *Services) MayRead(name string, namespace uint32, scopes runtime.Scopes) error {
 	return o.s.auth.MayRead(name, o.runtime.NamespaceName(namespace), scopes)
 }
 
-// Next waits for the next events. It ends only with an error.
+// Next waits for the next events. The feed ends only when Next returns an error.
 func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 	for {
 		page, err := f.watch.Next(ctx)
 		if errors.Is(err, streams.ErrEnded) {
-			// The engine is closing. The next owner of the store delivers the rest.
+			// The engine is closing. The next owner of the store delivers the remaining records.
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -136,8 +137,8 @@ func (f *RecordFeed) deliveries(ctx context.Context, page *streams.Page) ([]mach
 
 func recordID(row *runtime.RecordRow) string { return fmt.Sprintf("%s/%d", row.RunID, row.Record.Seq) }
 
-// link returns the decision link of a held call, or "". It is valid from the time of the record on, so that
-// each try sends the same body.
+// link returns the decision link of a held call, or "". The validity of the link begins at the time of
+// the record, so that each attempt sends the same body.
 func (f *RecordFeed) link(row *runtime.RecordRow, record *pawlv1.Record) (string, time.Time) {
 	asked := record.GetStepRequested()
 	if f.links == nil || asked.GetHold() == nil || f.auth.MayRead(f.owner, f.show.namespace(), runtime.ScopeStepsApprove) != nil {
@@ -146,7 +147,8 @@ func (f *RecordFeed) link(row *runtime.RecordRow, record *pawlv1.Record) (string
 	return f.links.url(row.RunID, asked.GetStep(), asked.GetHold().GetDigest(), time.Unix(0, row.Record.At))
 }
 
-// message returns a record in the format of the webhook. body is nil if the format leaves the record out.
+// message returns a record in the format of the webhook. body is nil if this format does not include
+// the record.
 func (f *RecordFeed) message(row *runtime.RecordRow, record *pawlv1.Record, link string, ends time.Time) (mediaType string, body []byte, err error) {
 	if f.format == machine.FormatCloudEvents {
 		body, err = f.event(row, record, link)

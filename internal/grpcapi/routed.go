@@ -10,25 +10,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
-// Router makes calls at the services that execute them, in this process or in another one. Before
-// the server calls it, it has authenticated the caller and checked the limits and the constraints.
+// Router sends calls to the services that execute them, in this process or in another one. Before the
+// server calls the router, it has authenticated the caller and has checked the limits and the
+// constraints.
 type Router interface {
-	// Unary makes a unary call. The answer may be an encoded.Message, which has the bytes of the
+	// Unary makes a unary call. The answer may be an encoded.Message, which contains the bytes of the
 	// response.
 	Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
-	// Stream makes a streaming call. It ends when the context of the stream ends.
+	// Stream makes a streaming call. The call ends when the context of the stream ends.
 	Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error
 	// ServeHTTP serves the requests for the plugin ([Plugin.HTTP]).
 	http.Handler
 }
 
-// routed is the last interceptor of a server with a router. It hands calls to the router. If the
-// rights of the caller have changed during a read, it checks them again before the answer.
+// routed is the last interceptor of a server with a router. It passes calls to the router. If the
+// rights of the caller change while a call reads, routed checks them again before the answer is sent.
 type routed struct {
 	s *Server
 }
 
-// here reports whether this server itself answers a method, for example that of the health service.
+// here reports whether this server itself answers a method. An example is the health service.
 func (r *routed) here(method string) bool { return !r.s.own.board.Has(method) }
 
 func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -42,8 +43,8 @@ func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err != nil {
 		return nil, streamEnd(ctx, err)
 	}
-	// A read may wait for so long that the caller loses its right to the answer. The answer to a
-	// change is always sent, because the change has been made.
+	// A read may wait for a long time, so the caller may have lost its right to the answer. The answer
+	// to a change is always sent, because the change has been made.
 	if r.s.auth.Current.Load() != rights && !r.s.auth.Operations[info.FullMethod].Changes {
 		if err := r.s.auth.Recheck(who, info.FullMethod); err != nil {
 			return nil, err
@@ -71,8 +72,8 @@ type keptStream struct {
 // Context implements grpc.ServerStream.
 func (s *keptStream) Context() context.Context { return s.ctx }
 
-// Known authenticates the caller of an HTTP request and checks the limit of its calls, on a server
-// with a router. The rest of [Server.Admit] happens at the services that answer the request.
+// Known authenticates the caller of an HTTP request and applies the limit of the caller's calls, on a
+// server with a router. The services that answer the request do the rest of [Server.Admit].
 func (s *Server) Known(r *http.Request) (context.Context, error) {
 	ctx, p, err := s.identify(r)
 	if err == nil {
@@ -82,8 +83,8 @@ func (s *Server) Known(r *http.Request) (context.Context, error) {
 	return ctx, err
 }
 
-// Elsewhere returns a handler that passes HTTP requests to the router, with the caller of the
-// request's context. A request ends if the caller loses a right or the server drains.
+// Elsewhere returns a handler that passes HTTP requests to the router. The context of a request
+// contains the caller. A request ends if the caller loses a right or the server drains.
 func (s *Server) Elsewhere() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := auth.CallerOf(r.Context())
@@ -93,7 +94,8 @@ func (s *Server) Elsewhere() http.Handler {
 	})
 }
 
-// routedServices registers the names of the services that the router finds, without implementations.
+// routedServices registers the names of the services that the router finds. It registers no
+// implementations.
 func (s *Server) routedServices() *Services {
 	o := s.newServices(ServiceConfig{})
 	o.board.Add(&pawlv1.PackService_ServiceDesc, pawlv1.UnimplementedPackServiceServer{})

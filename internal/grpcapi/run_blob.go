@@ -45,7 +45,7 @@ func (s *runService) PutBlob(stream putBlobServer) error {
 			return answerBlob(stream, got, err)
 		}
 		if err != nil {
-			// Keep the bytes before the interruption, so that the upload can be resumed.
+			// The bytes before the interruption are kept, so that the upload can be resumed.
 			_, _ = w.Pause(context.WithoutCancel(ctx))
 			return streamEnd(ctx, err)
 		}

@@ -150,8 +150,8 @@ func (s *runService) setWaitingFor(run *pawlv1.Run, state *machine.State) {
 	}
 }
 
-// await waits until the run has reached the wanted state, the time is over, or the server ends. In the last
-// two cases settled is false.
+// await waits until the run has reached the wanted state, the timeout has passed, or the server ends.
+// In the last two cases settled is false.
 func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1.WaitUntil, wait time.Duration) (*machine.State, bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -20,8 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
-// runService is pawl.v1.RunService. Calls that change a run are in run_drive.go, the work on its turns in
-// run_turn.go, and calls that only read in run_read.go and run_stream.go.
+// runService implements pawl.v1.RunService. Calls that change a run are in run_drive.go, the work on
+// its turns is in run_turn.go, and calls that only read are in run_read.go and run_stream.go.
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine     *runtime.Engine
@@ -35,9 +35,9 @@ type runService struct {
 	// watches reads streams of records.
 	watches *streams.Service
 	auth    *auth.Authenticator
-	// draining is closed when streams must end because the server does.
+	// draining is closed when streams must end because the server is shutting down.
 	draining <-chan struct{}
-	// streams limits the streams and waits that are open at once.
+	// streams limits the number of streams and waits that are open at once.
 	streams  *calllimit.Streams
 	settings *convert.SettingsCache
 	metrics  *callMetrics
@@ -47,8 +47,8 @@ type runService struct {
 	redactor redact.Gate
 }
 
-// finalArtifacts reads the artifacts of a run that has ended. It returns none to a principal that may not
-// read runs.
+// finalArtifacts reads the artifacts of a run that has ended. If the principal may not read runs, it
+// returns none.
 func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq uint64) ([]*pawlv1.Artifact, error) {
 	if !ref.Principal.Scopes.Any(runtime.ScopeRunsRead | runtime.ScopeRunsWrite) {
 		return nil, nil
@@ -60,7 +60,7 @@ func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq
 	return convert.ArtifactsToProto(view.State.Artifacts, view.Artifacts), nil
 }
 
-// run converts a state, with the events that its graph allows.
+// run converts a state of a run. The result contains the events that the graph of the run allows.
 func (s *runService) run(ctx context.Context, namespace string, state *machine.State) (*pawlv1.Run, error) {
 	graph, err := s.views.Graph(ctx, namespace, state)
 	if err != nil {

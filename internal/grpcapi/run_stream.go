@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// StreamTransitions implements pawl.v1.RunService. The engine reads its journal a page at a time and holds
-// no resources while this waits for a slow reader. A slow reader gets every record, only later, and blocks
-// no other call.
+// StreamTransitions implements pawl.v1.RunService. The engine reads its journal page by page and holds
+// no resources while this method waits for a slow reader. A slow reader gets every record, only later,
+// and does not block other calls.
 func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stream grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	leave, err := s.streams.Enter(stream.Context(), in.GetNamespace())
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 		return streamEnd(ctx, err)
 	}
 	defer watch.Close()
-	// The headers tell the reader that the stream is accepted, before there is a record.
+	// The headers notify the reader that the stream is accepted, even if there is no record yet.
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 	return streamEnd(ctx, s.sendPages(ctx, watch, show, stream))
 }
 
-// sendPages sends page after page until the watch or the stream ends.
+// sendPages sends pages until the watch or the stream ends.
 func (s *runService) sendPages(ctx context.Context, watch *streams.Watch, show *recordEncoder, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	for {
 		page, err := watch.Next(ctx)
@@ -62,11 +62,11 @@ func (s *runService) sendPages(ctx context.Context, watch *streams.Watch, show *
 			}
 		}
 		for i := range page.Records {
-			// The reader may have lost its right since the page was read.
+			// The reader may have lost its right after the page was read.
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			// A stream of several runs skips a run that was deleted since the page was read.
+			// A stream of several runs skips a run that was deleted after the page was read.
 			if err := send(ctx, show, &page.Records[i], to); err != nil && (show.one || !machine.IsDeleted(err)) {
 				return err
 			}
@@ -76,8 +76,8 @@ func (s *runService) sendPages(ctx context.Context, watch *streams.Watch, show *
 	}
 }
 
-// send sends one record. A record is encoded once for all readers, except if this reader has requested
-// additional fields.
+// send sends one record. A record is encoded once for all readers. If this reader has requested
+// additional fields, the record is encoded separately.
 func send(ctx context.Context, show *recordEncoder, row *runtime.RecordRow, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	if row.Snapshot != nil || row.Status != 0 {
 		item, err := show.item(ctx, row)
@@ -93,8 +93,8 @@ func send(ctx context.Context, show *recordEncoder, row *runtime.RecordRow, to g
 	return to.SendMsg(data)
 }
 
-// streamEnd returns the error with which a stream ends. It is nil if the stream ended by itself, or the
-// cause if the server ended it.
+// streamEnd returns the error with which a stream ends. It is nil if the stream ended by itself. If the
+// server ended the stream, it is the cause.
 func streamEnd(ctx context.Context, err error) error {
 	if errors.Is(err, streams.ErrEnded) {
 		return nil
@@ -109,15 +109,15 @@ func streamEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// guarded returns a context that ends when the caller loses its right to the method, or the service ends.
-// The cause of the context says which.
+// guarded returns a context that ends when the caller loses its right to the method or the service
+// ends. The cause of the context tells which.
 func (s *runService) guarded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
 	p := auth.CallerOf(ctx)
 	return kept(ctx, s.auth, s.draining, func() error { return s.auth.Recheck(p, method) })
 }
 
-// kept returns a context that ends when enough returns an error after a change of rights, or when drain is
-// closed. The cause of the context says which.
+// kept returns a context that ends in two cases: when enough returns an error after a change of rights,
+// and when drain is closed. The cause of the context tells which.
 func kept(ctx context.Context, authn *auth.Authenticator, drain <-chan struct{}, enough func() error) (context.Context, context.CancelFunc) {
 	ctx, over := auth.Lasting(ctx, auth.CallerOf(ctx))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -148,7 +148,7 @@ func draining() error {
 	}
 }
 
-// stalled returns the error of a stream that could not be ended regularly, because its reader is stuck.
+// stalled returns the error of a stream that could not end normally, because its reader does not read.
 func stalled() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: apierror.OwnerLost, RetryAfter: int64(time.Second),

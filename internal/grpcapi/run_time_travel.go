@@ -17,7 +17,7 @@ import (
 // ForkRun implements pawl.v1.RunService.
 func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*pawlv1.ForkRunResponse, error) {
 	if in.GetPack() != "" {
-		// The other version may not hide the values that the source hides from the caller.
+		// The other version of the pack may not hide the values that the source hides from the caller.
 		if err := s.redactor.Whole(ctx, refOf(ctx, in), ""); err != nil {
 			return nil, err
 		}

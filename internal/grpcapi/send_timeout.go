@@ -7,13 +7,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// sendTimeout is how long a send waits for the reader. During the wait the store must keep an old version
-// of its data, perhaps for a client that is gone.
+// sendTimeout is how long a send waits for the reader. During this wait the store must keep an old
+// version of its data, perhaps for a client that is disconnected.
 const sendTimeout = 2 * time.Minute
 
-// sendWithTimeout sends a message. It waits until ctx ends or for [sendTimeout]. After an error the caller
-// must send no more, because the send may still be running until the call has returned. Errors: the cause
-// of ctx, *machine.Error READER_STALLED, those of send.
+// sendWithTimeout sends a message. It waits until ctx ends, but at most for [sendTimeout]. After an
+// error the caller must not send again, because the send may still be running until the call has
+// returned. Errors: the cause of ctx, *machine.Error READER_STALLED, the errors of send.
 func sendWithTimeout(ctx context.Context, send func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -24,9 +24,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/resetlimit"
 )
 
-// streamWorkers is the number of goroutines that handle calls. They are reused: a new goroutine for each
-// call would have to grow its stack three times on the way through decoding, interceptors and constraints,
-// 7 % of a busy server's time. If all of them are busy, a call gets a new goroutine.
+// streamWorkers is the number of goroutines that handle calls. They are reused, because the stack of a
+// new goroutine would have to grow three times during decoding, interceptors and constraints. For each
+// call this took 7 % of a busy server's time. If all of them are busy, a call gets a new goroutine.
 const streamWorkers = 256
 
 // Windows for received data, in bytes. They are fixed, because gRPC's own estimation sends a
@@ -36,7 +36,7 @@ const (
 	connectionWindow = 4 << 20
 )
 
-// localBufferBytes is the size of the in-process connection's pipe.
+// localBufferBytes is the size of the buffer of the in-process connection, in bytes.
 const localBufferBytes = 256 << 10
 
 // Server serves pawl.v1 on TCP, a Unix socket and an in-process connection.
@@ -47,7 +47,7 @@ type Server struct {
 	auth   *auth.Authenticator
 	edge   *edge
 	health *healthState
-	// draining is closed when streams must end because the server does.
+	// draining is closed when streams must end because the server is shutting down.
 	draining  chan struct{}
 	drainOnce sync.Once
 	// validator checks the constraints of requests.
@@ -57,10 +57,10 @@ type Server struct {
 	limit *calllimit.Limiter
 	// streams limits the calls that stay open.
 	streams *calllimit.Streams
-	// links makes and reads decision links; nil means no links.
+	// links makes and reads decision links. nil means that there are no links.
 	links *decisionlink.Signer
-	// own are the server's own services, or the names of the routed ones. plugin is the service of
-	// another package, or nil.
+	// own are the server's own services. On a server with a router, own has only the names of the
+	// services. plugin is the service of another package, or nil.
 	own    *Services
 	plugin *Plugin
 
@@ -70,16 +70,16 @@ type Server struct {
 	metrics   *httpListener
 }
 
-// New checks the configuration, builds the server and binds its addresses. It does not serve
-// yet. It reports all faults of the configuration at once, and releases all addresses on an
-// error.
+// New checks the configuration, builds the server and binds its addresses. It does not serve yet. The
+// error contains all faults of the configuration. If there is an error, all addresses are released.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
 		cfg: cfg, edge: &edge{log: cfg.Log, metrics: newCallMetrics(cfg.Counts, cfg.Log), auditLog: auditlog.New(cfg.Audit, operations())},
 		draining: make(chan struct{}),
-		// The constraints of a message are compiled at its first request. Compiling all of them would take
-		// a third of the start and 3 MB. A test checks that all of them compile.
+		// The constraints of a message are compiled when the message is first requested. Compiling all
+		// of them would take a third of the start time and 3 MB. A test checks that all of them can be
+		// compiled.
 		validator: newFastValidator(), links: newSigner(cfg),
 	}
 	rights, err := readRights(cfg, nil, s.renew)
@@ -99,8 +99,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// build makes the gRPC server with its services and, if they are configured, the gateway and the listener of
-// the metrics.
+// build creates the gRPC server with its services. If they are configured, it also creates the gateway
+// and the listener of the metrics.
 func (s *Server) build() error {
 	s.limit, s.streams = calllimit.New(s.cfg.RequestsPerSecond, s.cfg.Quotas), calllimit.NewStreams(s.cfg.MaxStreams, s.cfg.Quotas)
 	s.grpc = grpc.NewServer(append(s.transport(), s.chain()...)...)
@@ -127,24 +127,26 @@ func (s *Server) build() error {
 	return err
 }
 
-// Connections must survive idle phases: clients ping every 20 s, also without a running call. With gRPC's
-// defaults the server would disconnect them at the third ping.
+// A connection must stay open while it is idle. Clients ping every 20 s, even without a running call.
+// With gRPC's defaults the server would disconnect them at the third ping.
 var (
 	enforcement = keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}
 	pings       = keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
 )
 
-// headerBytes limits the headers of a call, which are a token and some trace context. gRPC's own limit is
-// 16 MiB. handshakeTimeout is how long a client may take to connect.
+// headerBytes limits the size of the headers of a call, in bytes. They contain a token and perhaps
+// trace context. gRPC's own limit is 16 MiB. handshakeTimeout is how long a client may take to connect.
 const (
 	headerBytes      = 64 << 10
 	handshakeTimeout = 10 * time.Second
 )
 
-// transport returns the options for the sizes of messages and streams, keepalive and encryption.
+// transport returns the gRPC options for the sizes of messages and streams, for keepalive and for
+// encryption.
 func (s *Server) transport() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		// Up to twice the limit, the codec refuses a message, with a reason. gRPC refuses larger ones.
+		// If a message has at most twice the limit, the codec refuses it with a reason. gRPC itself
+		// refuses larger messages.
 		grpc.MaxRecvMsgSize(2 * s.cfg.MaxMessageBytes),
 		grpc.UnknownServiceHandler(unknownMethod),
 		grpc.MaxSendMsgSize(sendMessageBytes),
@@ -183,7 +185,7 @@ func (s *Server) bind() (err error) {
 	return nil
 }
 
-// release closes the listeners of a New that failed.
+// release closes the listeners after New has failed.
 func (s *Server) release() error {
 	errs := []error{s.local.Close()}
 	for _, ln := range []net.Listener{s.tcp, s.unix} {
@@ -220,8 +222,8 @@ func addrOf(ln net.Listener) string {
 	return ln.Addr().String()
 }
 
-// Serve reports SERVING and serves until [Server.Shutdown], then it returns nil. If a listener fails before
-// that, it returns the error.
+// Serve reports SERVING and serves until [Server.Shutdown] is called. Then it returns nil. If a
+// listener fails before that, it returns the error.
 func (s *Server) Serve() error {
 	served := make(chan error, 5)
 	running := 0
@@ -262,8 +264,8 @@ func (s *Server) isDraining() bool {
 	}
 }
 
-// streamGrace is how long streams may take to end after all other calls are answered. Readers resume
-// elsewhere with their last cursor. A reader that does not read must not delay the end.
+// streamGrace is how long streams may take to end after all other calls are answered. Readers resume at
+// another server with their last cursor. A reader that does not read must not delay the end.
 const streamGrace = time.Second
 
 // Shutdown reports NOT_SERVING, ends streams with UNAVAILABLE(DRAINING), waits for running calls and stops
@@ -281,8 +283,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 		s.grpc.GracefulStop()
 	}()
-	// GracefulStop waits for handlers even after Stop. It is not waited for, because a handler may be
-	// stuck in a commit.
+	// GracefulStop waits for handlers even after Stop. Shutdown does not wait for GracefulStop, because
+	// a handler may be blocked in a commit.
 	select {
 	case <-done:
 		return nil
@@ -295,8 +297,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// answered returns a channel that is closed when no unary call is running and streams had their grace. If
-// ctx ends before, the channel is never closed.
+// answered returns a channel. The channel is closed when no unary call is running and the grace period
+// of streams has passed. If ctx ends before that, the channel is never closed.
 func (s *Server) answered(ctx context.Context) <-chan struct{} {
 	answered := make(chan struct{})
 	go func() {
@@ -320,7 +322,8 @@ func (s *Server) answered(ctx context.Context) <-chan struct{} {
 	return answered
 }
 
-// drain begins the end of the server: it reports NOT_SERVING and ends streams. It may be called again.
+// drain begins the end of the server. It reports NOT_SERVING and ends streams. It may be called more
+// than once.
 func (s *Server) drain() {
 	s.drainOnce.Do(func() {
 		s.health.stop()
@@ -348,15 +351,16 @@ func (s *Server) closeHTTP() error {
 	return errors.Join(errs...)
 }
 
-// Dial returns an in-process connection to this server. Its calls pass the same interceptors as all others,
-// and need tokens too. The caller must close it.
+// Dial returns an in-process connection to this server. Its calls pass the same interceptors as all
+// other calls and also need tokens. The caller must close the connection.
 func (s *Server) Dial(options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	dialer := func(ctx context.Context, _ string) (net.Conn, error) { return s.Pipe(ctx) }
 	return grpc.NewClient("passthrough:///pawl", append([]grpc.DialOption{
 		grpc.WithContextDialer(dialer),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(sendMessageBytes)),
-		// The windows do not grow: what a slow reader of events has not read stays in the store.
+		// The windows are fixed, so that events that a slow reader has not read stay in the store and
+		// not in memory.
 		grpc.WithInitialWindowSize(64 << 10), grpc.WithInitialConnWindowSize(1 << 20),
 	}, options...)...)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// endGrace is how long streams may take to end by themselves when Services end. Workers may send answers
-// for the time handoverDrain. Both are shorter than at the end of a process, because the next owner waits
-// for the store.
+// endGrace is how long streams may take to end by themselves when Services end. handoverDrain is how
+// long workers may still send answers. Both are shorter than at the end of a process, because the next
+// owner waits for the store.
 const (
 	endGrace      = 250 * time.Millisecond
 	handoverDrain = 150 * time.Millisecond
@@ -32,26 +32,26 @@ type ServiceConfig struct {
 	// Deliveries and Store are as in [Config].
 	Deliveries Deliveries
 	Store      StoreBackend
-	// Plugin returns the service of another package; nil means no plugin. The server that was called
-	// has authenticated its callers.
+	// Plugin creates the service of another package. It may be nil. The server that receives a call has
+	// already authenticated the caller.
 	Plugin func(*Services) (Plugin, error)
 }
 
-// Services execute calls about the runs of one store. Callers are already authenticated ([auth.WithCaller])
-// and the constraints were checked. Safe for concurrent use.
+// Services execute calls for the runs of one store. Callers must already be authenticated
+// ([auth.WithCaller]), and the constraints must be checked. Safe for concurrent use.
 type Services struct {
 	board   *inprocess.Board
 	s       *Server
 	runs    *runService
 	runtime *services.Runtime
 	plugin  Plugin
-	// ends is a context that ends when the services end.
+	// ends is a context. It is done when the services end.
 	ends context.Context //nolint:containedctx // what ends is the services
 	end  context.CancelCauseFunc
 }
 
-// Services returns the services of a partition that was opened after the server. The server's router uses
-// them.
+// Services returns the services of a partition that was opened after the server was created. The
+// server's router calls them.
 func (s *Server) Services(of ServiceConfig) (*Services, error) {
 	o := s.servicesOf(of)
 	o.board.Of(&pawlv1.WorkerService_ServiceDesc).(*workerService).drainFor = handoverDrain
@@ -92,8 +92,8 @@ func (s *Server) servicesOf(of ServiceConfig) *Services {
 	return o
 }
 
-// registerServices registers pawl.v1: the server's own services, or only the names of the services that the
-// router finds.
+// registerServices registers the services of pawl.v1. These are the server's own services or, on a
+// server with a router, only the names of the services.
 func (s *Server) registerServices() {
 	if s.cfg.Router != nil {
 		s.own = s.routedServices()
@@ -110,13 +110,14 @@ func (o *Services) Call(ctx context.Context, method string, req any) (any, error
 	return o.board.Call(ctx, method, req)
 }
 
-// Stream makes a streaming call. The stream ends soon after End, even if its reader does not read: with
-// DRAINING, so that the caller can continue at another node, or with OWNER_LOST if the reader is stuck.
+// Stream makes a streaming call. After End the stream ends soon, even if its reader does not read. The
+// error is DRAINING, so that the caller can continue at another node. If the reader is blocked, it is
+// OWNER_LOST.
 func (o *Services) Stream(method string, stream grpc.ServerStream) error {
 	return inprocess.Ending(o.ends, endGrace, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
 }
 
-// ServeHTTP serves the requests for the plugin. They end soon after End.
+// ServeHTTP serves the requests for the plugin. After End they end soon.
 func (o *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if o.plugin.HTTP == nil {
 		http.NotFound(w, r)
@@ -125,7 +126,7 @@ func (o *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inprocess.EndingHTTP(o.ends, endGrace, w, r, o.plugin.HTTP)
 }
 
-// End ends streams, watches and waits with DRAINING. Clients continue them at the next owner.
+// End ends streams, watches and waits with DRAINING. Clients then continue at the next owner.
 func (o *Services) End() {
 	o.end(draining())
 	if o.runtime != nil {
@@ -133,14 +134,15 @@ func (o *Services) End() {
 	}
 }
 
-// healthServices are the names for which grpc.health.v1 reports a status. "" stands for the whole server.
+// healthServices are the names for which grpc.health.v1 reports a status. "" means the whole server.
 var healthServices = []string{
 	"", pawlv1.PackService_ServiceDesc.ServiceName, pawlv1.RunService_ServiceDesc.ServiceName,
 	pawlv1.WorkerService_ServiceDesc.ServiceName, pawlv1.DeliveryService_ServiceDesc.ServiceName, pawlv1.StoreService_ServiceDesc.ServiceName,
 	pawlv1.ControlService_ServiceDesc.ServiceName,
 }
 
-// operations returns [runtime.Operations] by name. A method that is not in it is refused to every caller.
+// operations returns [runtime.Operations] by name. If a method is not in it, the method is refused to
+// every caller.
 func operations() map[string]runtime.Operation {
 	byName := make(map[string]runtime.Operation, len(runtime.Operations()))
 	for _, op := range runtime.Operations() {

@@ -15,21 +15,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// StoreBackend is the store of the sidecar, or a partition of it. Each method that reads it reads the data of
-// one moment, and ends early if its context ends or a callback returns an error.
+// StoreBackend is the store of the sidecar, or a partition of it. Each method that reads sees the data
+// of one moment. It ends early if its context ends or a callback returns an error.
 type StoreBackend interface {
-	// Partition returns the number of the partition. It is 0 for a store that is not partitioned.
+	// Partition returns the number of the partition. If the store is not partitioned, it returns 0.
 	Partition() uint32
-	// Backup writes a backup of everything that is new since the backup with the id after, or of
-	// everything if after is "". Errors: *machine.Error BACKUP_FOREIGN.
+	// Backup writes a backup. The backup contains everything that is newer than the backup with the id
+	// after. If after is "", it contains everything. Errors: *machine.Error BACKUP_FOREIGN.
 	Backup(ctx context.Context, after string, out io.Writer) error
-	// Check verifies the whole store. It calls progress now and then with the counts so far.
+	// Check verifies the whole store. During the check it repeatedly calls progress with the current
+	// counts.
 	Check(ctx context.Context, progress func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error)
 	// Stats returns the sizes of the store.
 	Stats(ctx context.Context) (*pawlv1.StoreStats, error)
 }
 
-// storeGuard returns a context that ends when the caller of a method loses its right to it, or the server
+// storeGuard returns a context that ends when the caller loses its right to a method or the server
 // drains.
 type storeGuard func(ctx context.Context, method string) (context.Context, context.CancelFunc)
 
@@ -39,16 +40,17 @@ type storeService struct {
 	store      StoreBackend
 	namespaces func() []string
 	guard      storeGuard
-	// Each mutex is held by a running call, so that only one of each kind runs.
+	// A running call holds the mutex of its kind, so that only one call of each kind runs at a time.
 	backup, check, stats sync.Mutex
 }
 
-// newStoreService returns the service of a store. If store is nil, it refuses the calls about the store.
+// newStoreService returns the service of a store. If store is nil, the service refuses calls that
+// concern the store.
 func newStoreService(store StoreBackend, namespaces func() []string, guard storeGuard) *storeService {
 	return &storeService{store: store, namespaces: namespaces, guard: guard}
 }
 
-// backupPiece is the most data in one message of a backup, in bytes.
+// backupPiece is the maximum size of the data in one message of a backup, in bytes.
 const backupPiece = 256 << 10
 
 // Backup implements pawl.v1.StoreService.
@@ -97,8 +99,8 @@ func (s *storeService) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.Serve
 	})
 }
 
-// watched checks the store, and reports progress to tell without waiting for it. A slow reader gets the
-// newest counts after it has read the earlier ones.
+// watched checks the store. It calls tell with the progress, but the check does not wait for tell. So a
+// slow reader gets the newest counts after it has read earlier ones.
 func (s *storeService) watched(ctx context.Context, tell func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -141,7 +143,7 @@ func (s *storeService) GetStoreStats(ctx context.Context, _ *pawlv1.GetStoreStat
 	return out, err
 }
 
-// ListPartitions implements pawl.v1.StoreService. It lists the only partition of this server.
+// ListPartitions implements pawl.v1.StoreService. It returns the only partition of this server.
 func (s *storeService) ListPartitions(context.Context, *pawlv1.ListPartitionsRequest) (*pawlv1.ListPartitionsResponse, error) {
 	one := &pawlv1.Partition{Namespaces: s.namespaces(), Here: true}
 	if s.store != nil {
@@ -150,11 +152,11 @@ func (s *storeService) ListPartitions(context.Context, *pawlv1.ListPartitionsReq
 	return &pawlv1.ListPartitionsResponse{Partitions: []*pawlv1.Partition{one}}, nil
 }
 
-// busyFor is the time after which a refused caller may try again.
+// busyFor is the time after which a caller that was refused may try again.
 const busyFor = 5 * time.Second
 
-// runExclusive runs do, or returns an error if it is already running. If a context has ended, the error is
-// its cause.
+// runExclusive calls do while it holds busy. If another call holds busy, runExclusive returns an error
+// that contains what. If ctx has ended, the error is the cause of ctx.
 func (s *storeService) runExclusive(ctx context.Context, busy *sync.Mutex, what string, do func() error) error {
 	if s.store == nil {
 		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STORE_OFF", Message: "this server has no store to ask"}

@@ -17,18 +17,19 @@ type note struct {
 	// title is one line. facts are further lines.
 	title string
 	facts []string
-	// arguments are the readable arguments of a held call; "" if the message shows none.
+	// arguments are the arguments of a held call in a readable form. It is "" if the message does not
+	// contain them.
 	arguments string
-	// link is the decision link of the held call; "" if the message has none.
+	// link is the decision link of the held call. It is "" if the message has none.
 	link string
 }
 
-// maxNoteArguments limits the arguments in a message, in bytes: a block of Slack has at most 3000
-// characters. The page of the link shows all of them.
+// maxNoteArguments limits the arguments in a message, in bytes, because a block of Slack has at most
+// 3000 characters. The page of the link shows the full arguments.
 const maxNoteArguments = 2500
 
-// noteOf returns the content of the message about a record. It returns false if the record is a call that
-// no person has to decide about, so that no message is sent.
+// noteOf returns the content of the message about a record. It returns false if the record is a call
+// that does not need the decision of a person. Then no message is sent.
 func noteOf(record *pawlv1.Record, link string, ends time.Time) (note, bool) {
 	run := "Run " + record.GetRunId()
 	asked := record.GetStepRequested()
@@ -75,7 +76,7 @@ func clipped(text string) string {
 // decideText is the text of the button.
 const decideText = "View and decide"
 
-// write returns the message in one of the formats for people.
+// write returns the message in one of the formats that are for people.
 func (n note) write(format machine.MessageFormat) (mediaType string, body []byte, err error) {
 	switch format {
 	case machine.FormatSlack:
@@ -88,11 +89,11 @@ func (n note) write(format machine.MessageFormat) (mediaType string, body []byte
 	return "text/plain; charset=utf-8", n.text(), nil
 }
 
-// object is a JSON object in the format of Slack or Teams.
+// object is a JSON object of a message to Slack or Teams.
 type object map[string]any
 
-// slack returns a message with blocks. All text of the run is in elements without markup, so that a model
-// cannot write a link or a mention.
+// slack returns a message with blocks. All text of the run is in elements without markup, so that a
+// model cannot create a link or a mention.
 func (n note) slack() object {
 	plain := func(text string) object { return object{"type": "plain_text", "text": text} }
 	parts := []object{{"type": "rich_text_section", "elements": []object{{"type": "text", "text": strings.Join(n.facts, "\n")}}}}
@@ -108,7 +109,7 @@ func (n note) slack() object {
 	return object{"text": slackEscape.Replace(n.title), "blocks": blocks, "unfurl_links": false, "unfurl_media": false}
 }
 
-// slackEscape escapes the characters that have a meaning in Slack's text.
+// slackEscape escapes the characters that have a special meaning in Slack's text.
 var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func clipTo(text string, most int) string {
@@ -118,8 +119,8 @@ func clipTo(text string, most int) string {
 	return text
 }
 
-// teams returns a message with an Adaptive Card. All text of the run is in text runs, which have no
-// Markdown.
+// teams returns a message with an Adaptive Card. All text of the run is in text runs, which do not
+// interpret Markdown.
 func (n note) teams() object {
 	run := func(text string, with object) object {
 		inline := object{"type": "TextRun", "text": text}
@@ -142,7 +143,8 @@ func (n note) teams() object {
 	}}
 }
 
-// text returns the body of a mail: the title, the facts, the arguments, and the link on a line of its own.
+// text returns the body of a mail. It contains the title, the facts, the arguments, and the link on a
+// line of its own.
 func (n note) text() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", n.title, strings.Join(n.facts, "\n"))

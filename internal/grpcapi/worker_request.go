@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// checked checks one message of a worker's stream against the constraints of the proto files. The
-// interceptor that does this for other calls would end the whole stream.
+// checked validates one message of a worker's stream against the constraints of the proto files. The
+// interceptor that does this for other calls is not used, because it would end the whole stream.
 func checked(in proto.Message) error {
 	err := newFastValidator().Validate(in)
 	if err == nil {
@@ -33,18 +33,18 @@ func checked(in proto.Message) error {
 
 type workerKey struct{}
 
-// byWorker returns a context for the requests of a worker's stream. It carries the worker.
+// byWorker returns a context for the requests of a worker's stream. It contains the worker.
 func byWorker(ctx context.Context, w *dispatch.Worker) context.Context {
 	return context.WithValue(ctx, workerKey{}, w)
 }
 
-// workerOf returns the worker whose stream has sent the request, or nil for another call.
+// workerOf returns the worker whose stream has sent the request. For other calls it returns nil.
 func workerOf(ctx context.Context) *dispatch.Worker {
 	w, _ := ctx.Value(workerKey{}).(*dispatch.Worker)
 	return w
 }
 
-// take handles one request. A request about the stream itself is answered at once. A request about a
+// take handles one request. It answers a request about the stream itself immediately. A request about a
 // run waits for the earlier requests about the same run.
 func (l *workStream) take(ctx context.Context, in *pawlv1.WorkRequest) {
 	if err := checked(in); err != nil {
@@ -139,8 +139,8 @@ func methodOf(in *pawlv1.WorkRequest) string {
 	return "/" + pawlv1.RunService_ServiceDesc.ServiceName + "/" + strings.TrimSuffix(name, "Request")
 }
 
-// audited is guardedCall with a line in the audit log. The line names the RPC of RunService to which
-// the request corresponds.
+// audited calls guardedCall and writes a line to the audit log. The line names the RPC of RunService to
+// which the request corresponds.
 func (l *workStream) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	audit := l.s.edge.auditLog
 	if audit == nil {
@@ -155,7 +155,7 @@ func (l *workStream) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawl
 	return receipt, err
 }
 
-// guardedCall is call with recovery from panics. The recovery interceptor does not see panics in
+// guardedCall calls call and recovers from panics. The recovery interceptor does not see panics in
 // other goroutines.
 func (l *workStream) guardedCall(ctx context.Context, in *pawlv1.WorkRequest) (receipt *pawlv1.WorkReceipt, err error) {
 	defer func() {
@@ -166,7 +166,7 @@ func (l *workStream) guardedCall(ctx context.Context, in *pawlv1.WorkRequest) (r
 	return l.call(ctx, in)
 }
 
-// call executes a request that RunService could execute as an RPC too.
+// call executes a request that corresponds to an RPC of RunService.
 func (l *workStream) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	out := &pawlv1.WorkReceipt{}
 	runs := l.s.runs
@@ -261,7 +261,7 @@ func (l *workStream) heartbeat(tokens []string) (*pawlv1.LeaseExtension, error) 
 	return out, nil
 }
 
-// answer queues the receipt of a request. Only a request with an id, or with an error, gets one.
+// answer queues the receipt of a request. Only a request with an id or with an error gets a receipt.
 func (l *workStream) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt, err error) {
 	if err != nil {
 		l.refuse(in.GetId(), err)

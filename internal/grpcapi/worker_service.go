@@ -20,15 +20,15 @@ import (
 
 const (
 	// drainFor is how long workers may still answer after the server has begun to drain. It is shorter
-	// than streamGrace. A worker keeps unfinished work and names it to the next server.
+	// than streamGrace. A worker keeps its unfinished work and reports it to the next server.
 	drainFor = 750 * time.Millisecond
-	// heartbeatEvery is the interval at which workers must send heartbeats. A lease that is shorter
-	// than three intervals needs them more often.
+	// heartbeatEvery is the interval at which workers must send heartbeats. If a lease is shorter than
+	// three intervals, its worker must send them more often.
 	heartbeatEvery = 15 * time.Second
 )
 
-// workerService is pawl.v1.WorkerService. Requests of its streams that RunService has as RPCs too are
-// executed by runService.
+// workerService implements pawl.v1.WorkerService. If RunService has an RPC for a request of a worker's
+// stream, runService executes the request.
 type workerService struct {
 	pawlv1.UnimplementedWorkerServiceServer
 	runs *runService
@@ -67,7 +67,7 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 	who, drain := auth.CallerOf(ctx), s.runs.draining
 	var over <-chan time.Time
 	for {
-		// There may be thousands of idle workers, so one loop per stream waits for all events.
+		// One loop in each stream waits for all events, because there may be thousands of idle workers.
 		changed := s.runs.auth.Changed()
 		if err := s.runs.auth.Recheck(who, pawlv1.WorkerService_Work_FullMethodName); err != nil {
 			return err
@@ -100,8 +100,8 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 	}
 }
 
-// received ends a stream whose worker sends no more requests, after all pending requests are
-// answered.
+// received ends a stream after its worker has sent the last request. It first waits until all pending
+// requests are answered.
 func (s *workerService) received(stream workServer, link *workStream, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return recvError(err)
@@ -119,7 +119,7 @@ func (s *workerService) drains() bool {
 	}
 }
 
-// recvError returns the error for a stream without a first request.
+// recvError returns the error for a stream that ended before its first request.
 func recvError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return registrationRequired()
@@ -134,7 +134,7 @@ func registrationRequired() error {
 	}
 }
 
-// connect registers the worker and queues the answer before all other messages.
+// connect registers the worker. It queues the answer before all other messages.
 func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, link *workStream) error {
 	if err := checked(first); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 	return nil
 }
 
-// addressOf returns the address from which a call came, for people to read.
+// addressOf returns the address from which a call came, for display.
 func addressOf(ctx context.Context) string {
 	if from, ok := peer.FromContext(ctx); ok && from.Addr != nil {
 		return from.Addr.String()
@@ -174,7 +174,8 @@ func addressOf(ctx context.Context) string {
 	return ""
 }
 
-// turnResponse returns a turn in the form of GetTurn, which assignments to workers contain too.
+// turnResponse returns a turn as a response of GetTurn. Assignments to workers contain the same
+// message.
 func (s *runService) turnResponse(ctx context.Context, namespace string, view *runtime.TurnView) (*pawlv1.GetTurnResponse, error) {
 	owner, err := s.views.PackOf(ctx, namespace, view.Run)
 	if err != nil {

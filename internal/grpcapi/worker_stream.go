@@ -18,60 +18,61 @@ import (
 )
 
 const (
-	// requestsInFlight limits the requests of one stream whose receipts are not sent yet,
-	// receiptBytes their approximate size. Above a limit no further request is read, so that a
-	// worker that does not read blocks only itself.
+	// requestsInFlight limits the number of requests of one stream whose receipts are not sent yet.
+	// receiptBytes limits the approximate size of these receipts. Above a limit no further request is
+	// read, so that a worker that does not read blocks only itself.
 	requestsInFlight = 1024
 	receiptBytes     = 4 << 20
-	// waitingBytes limits the bytes of the requests of one stream that wait for the operator's
-	// limits. These requests do not count as in flight, so that others are read in the
+	// waitingBytes limits the size of the requests of one stream that wait for the operator's limits,
+	// in bytes. These requests do not count as in flight, so that other requests are read in the
 	// meantime.
 	waitingBytes = 32 << 20
-	// maxBatch limits the requests, and the responses, in one message. The responses in a message
-	// have at most maxBatchBytes, except if a single one is larger.
+	// maxBatch limits the number of requests or responses in one message. maxBatchBytes limits the size
+	// of the responses in a message. A single response may be larger.
 	maxBatch      = 1024
 	maxBatchBytes = 1 << 20
-	// heartbeatRate is the accepted number of heartbeats per second of one stream, heartbeatBurst
-	// the accepted number at once.
+	// heartbeatRate is the accepted number of heartbeats of one stream per second. heartbeatBurst is
+	// the number that is accepted at once.
 	heartbeatRate  = 20
 	heartbeatBurst = 100
 )
 
-// workStream is the stream of one worker: the queue of messages to it, and the order of its requests. It
-// implements [dispatch.WorkerSink].
+// workStream is the stream of one worker. It has the queue of messages to the worker, and the order of
+// the worker's requests. It implements [dispatch.WorkerSink].
 type workStream struct {
 	s      *workerService
 	worker *dispatch.Worker
-	// namespace is the namespace of the worker's turns and steps. It is set before worker is, because
-	// a turn of a run that the worker still serves may come at once.
+	// namespace is the namespace of the worker's turns and steps. It is set before worker, because a
+	// turn of a run that the worker still serves may arrive immediately.
 	namespace  string
 	heartbeats *rate.Limiter
 	// batches means that the worker accepts several responses in one message.
 	batches bool
-	// compactReceipts means that the worker needs no answers in receipts, except those that it cannot
-	// continue without.
+	// compactReceipts means that receipts do not have to contain answers, except those without which
+	// the worker cannot continue.
 	compactReceipts bool
 
 	mu    sync.Mutex
 	queue []*pawlv1.WorkResponse
-	// wake holds at most one token, which means that there are messages to send.
+	// wake contains at most one token. The token means that there are messages to send.
 	wake chan struct{}
 	// ended receives the error with which the engine ends the stream.
 	ended chan error
 
 	requests sync.WaitGroup
-	// inFlight has one token for each request that was read and whose receipt is not sent.
-	// queuedReceiptBytes is the size of the receipts that wait to be sent. receiptsFreed gets at most
-	// one token when that size has decreased.
+	// inFlight contains one token for each request that was read and whose receipt is not sent yet.
+	// queuedReceiptBytes is the size of the receipts that wait to be sent. receiptsFreed receives at
+	// most one token when that size has decreased.
 	inFlight           chan struct{}
 	queuedReceiptBytes atomic.Int64
 	receiptsFreed      chan struct{}
-	// waiting is the size of the requests that wait for the operator's limits. excess counts the
+	// waiting is the size of the requests that wait for the operator's limits. excess is the number of
 	// requests that these limits admitted although requestsInFlight was reached.
 	waiting, excess atomic.Int64
-	// last has, for each run, a channel that is closed when its newest request has taken effect.
+	// last contains a channel for each run. The channel is closed when the newest request about the run
+	// has taken effect.
 	last map[string]chan struct{}
-	// busy counts the requests that are not answered yet. mu protects busy and last.
+	// busy is the number of requests that are not answered yet. mu protects busy and last.
 	busy int
 }
 
@@ -82,8 +83,8 @@ func newWorkStream(s *workerService) *workStream {
 	}
 }
 
-// push queues a message. It never blocks: the queue is limited by the work that the worker holds and by the
-// number of admitted requests.
+// push queues a message. It never blocks, because the queue is limited by the work that the worker
+// holds and by the number of admitted requests.
 func (l *workStream) push(m *pawlv1.WorkResponse) {
 	l.mu.Lock()
 	l.queue = append(l.queue, m)
@@ -129,8 +130,9 @@ func (l *workStream) flush(stream workServer) error {
 	}
 }
 
-// batchLen returns how many messages are sent as one: as many as fit, at least one. The answer to a
-// registration is sent alone, because a client reads it before it can process others.
+// batchLen returns how many messages are sent as one. These are as many as fit, and at least one. The
+// answer to a registration is sent alone, because a client reads it before it can process other
+// messages.
 func (l *workStream) batchLen(queue []*pawlv1.WorkResponse) int {
 	if !l.batches || queue[0].GetRegistered() != nil {
 		return 1
@@ -168,7 +170,7 @@ func (l *workStream) queueReceipt(receipt *pawlv1.WorkReceipt) {
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Receipt{Receipt: receipt}})
 }
 
-// receipted releases the capacity of a request once its receipt is sent.
+// receipted releases the capacity of a request after its receipt is sent.
 func (l *workStream) receipted(receipt *pawlv1.WorkReceipt) {
 	l.queuedReceiptBytes.Add(-int64(proto.Size(receipt)))
 	l.releaseRequest()
@@ -188,7 +190,7 @@ func (l *workStream) releaseRequest() {
 	<-l.inFlight
 }
 
-// await releases the capacity of a request while it waits for the operator's limits.
+// await releases the capacity of a request while the request waits for the operator's limits.
 func (l *workStream) await(in *pawlv1.WorkRequest) (end func(), err error) {
 	size := int64(proto.Size(in))
 	if l.waiting.Add(size) > waitingBytes {
@@ -209,7 +211,7 @@ func (l *workStream) await(in *pawlv1.WorkRequest) (end func(), err error) {
 	}, nil
 }
 
-// idle reports whether the worker holds no work and waits for no answer.
+// idle reports whether the worker holds no work and does not wait for an answer.
 func (l *workStream) idle() bool {
 	l.mu.Lock()
 	quiet := l.busy == 0 && len(l.queue) == 0
@@ -218,8 +220,8 @@ func (l *workStream) idle() bool {
 	return quiet && turns+steps == 0
 }
 
-// receive reads requests until the stream ends, and returns why it ended. more are the requests that came
-// together with the registration.
+// receive reads requests until the stream ends, and returns the reason of the end. more are the
+// requests that arrived together with the registration.
 func (l *workStream) receive(ctx context.Context, stream workServer, more []*pawlv1.WorkRequest) error {
 	for {
 		if err := l.takeMore(ctx, more); err != nil {
@@ -242,7 +244,7 @@ func (l *workStream) receive(ctx context.Context, stream workServer, more []*paw
 	}
 }
 
-// takeMore handles further requests that came in one message, as capacity allows.
+// takeMore handles further requests of the same message when there is capacity for them.
 func (l *workStream) takeMore(ctx context.Context, more []*pawlv1.WorkRequest) error {
 	for _, in := range more {
 		if !l.admit(ctx) {

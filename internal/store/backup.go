@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Backup writes a backup to out. The backup holds all contents of the store, or, if after is the id
-// of an earlier backup, only what is newer than that backup. at is the present time in Unix
-// nanoseconds. The store accepts reads and writes during the backup. Values that are superseded or
-// deleted during the backup keep their disk space until it is written. Errors: [backup.ErrForeign],
-// and those of the writer.
+// Backup writes a backup to out. The backup contains the whole store. If after is the id of an earlier
+// backup, it contains only what is newer than that backup. at is the current time in Unix nanoseconds.
+// The store accepts reads and writes during the backup. Values that are superseded or deleted during
+// the backup keep their disk space until the backup is written. Errors: [backup.ErrForeign], and the
+// errors of the writer.
 func (s *Store) Backup(ctx context.Context, after string, at int64, out io.Writer) (h backup.Header, err error) {
 	err = s.hold(func(ts uint64, view backup.View) error {
 		h, err = backup.Take(ctx, backup.Source{Format: FormatVersion, Epoch: s.epoch, Group: ts, View: view, Note: s.note}, after, at, out)
@@ -24,8 +24,8 @@ func (s *Store) Backup(ctx context.Context, after string, at int64, out io.Write
 	return h, err
 }
 
-// hold keeps the last synced group readable while do runs. do may call view many times; each call
-// opens a short read of that group.
+// hold keeps the last synced group readable while do runs. do may call view many times. Each call opens
+// a short read of that group.
 func (s *Store) hold(do func(ts uint64, view backup.View) error) error {
 	ts, err := s.readTimestamps.begin()
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *Store) hold(do func(ts uint64, view backup.View) error) error {
 	})
 }
 
-// CopyRunKeys copies the keys of runs into a directory. Call it after the backup was written; see
-// [keyring.Copy]. It returns false if the store has no keys.
+// CopyRunKeys copies the keys of runs into a directory. It must be called after the backup was written,
+// see [keyring.Copy]. It returns false if the store has no keys.
 func (s *Store) CopyRunKeys(dir string) (copied bool, err error) { return s.engine.Keys().CopyTo(dir) }
 
 // put stores rows without preconditions and waits until they are synced.
@@ -51,8 +51,8 @@ func (s *Store) put(ctx context.Context, ops []layout.Op) error {
 	return s.write(ctx, &Writes{entry: -1, ops: ops})
 }
 
-// note stores marks of backups. If the disk is nearly full, note logs a warning instead of an
-// error, so that the backup itself succeeds.
+// note stores marks of backups. If the disk is nearly full, note logs a warning and returns no error,
+// so that the backup itself succeeds.
 func (s *Store) note(ctx context.Context, ops []layout.Op) error {
 	err := s.put(ctx, ops)
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == diskspace.DiskLow {
@@ -62,9 +62,10 @@ func (s *Store) note(ctx context.Context, ops []layout.Op) error {
 	return err
 }
 
-// Restore creates a store in opts.Dir, which must be empty or absent, from a chain of n backups.
-// The caller has checked the order of the chain, and must open and check the store afterwards. The
-// restored store has its own epoch: it is a different store from the one that was backed up.
+// Restore creates a store in opts.Dir from a chain of n backups. The directory must be empty or absent.
+// The caller must have checked the order of the chain, and must open and check the store afterwards.
+// The restored store has an epoch of its own, because it is a different store from the one that was
+// backed up.
 func Restore(ctx context.Context, opts Options, n int, open func(i int) (io.ReadCloser, error)) error {
 	s, err := Open(opts)
 	if err != nil {

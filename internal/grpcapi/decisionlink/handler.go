@@ -20,17 +20,18 @@ import (
 // maxForm limits the body of a decision, in bytes.
 const maxForm = 16 << 10
 
-// Handler serves decision links. GET shows the held call, POST decides about it. Every call that it makes
-// passes the server's interceptors, with the rights, limits and audit of the link's principal. Safe for
-// concurrent use.
+// Handler serves decision links. GET shows the held call, and POST decides about it. Every call that
+// the handler makes passes the server's interceptors, with the rights, limits and audit lines of the
+// link's principal. Safe for concurrent use.
 type Handler struct {
 	Signer *Signer
 	// Conn is an in-process connection to the server.
 	Conn grpc.ClientConnInterface
-	// Enter returns the context for calls as the principal of a link, and a function that ends it. It fails
-	// with a status if the maker of the link has lost its right.
+	// Enter returns a context for calls as the principal of a link. The handler calls leave when it
+	// needs the context no more. The error is a status if the principal that made the link has lost its
+	// right.
 	Enter func(r *http.Request, l *Link) (ctx context.Context, leave func(), err error)
-	// Refused is called for a request with a token that is not authentic.
+	// Refused is called for a request whose token is not authentic.
 	Refused func(r *http.Request, err error)
 }
 
@@ -72,8 +73,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.show(ctx, w, r, &l, http.StatusOK)
 }
 
-// show writes a page with the held call. If the call does not wait any more, the page has the decision
-// instead, with the HTTP status decided.
+// show writes a page with the held call. If the call no longer waits, the page contains the decision
+// instead and has the HTTP status decided.
 func (h *Handler) show(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link, decided int) {
 	waiting, err := h.waiting(ctx, l)
 	if err == nil && waiting == nil {
@@ -118,7 +119,7 @@ func shown(l *Link, a *pawlv1.Approval) *shownCall {
 	return s
 }
 
-// showDecided writes a page with the last decision about the step, or says that there is none.
+// showDecided writes a page with the last decision about the step. If there is none, the page says so.
 func (h *Handler) showDecided(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link, code int) {
 	record, err := h.decided(ctx, l)
 	if err != nil {
@@ -144,7 +145,7 @@ func (h *Handler) showDecided(ctx context.Context, w http.ResponseWriter, r *htt
 	write(w, r, code, page{Title: "Already decided: " + verdicts[d.GetVerdict()], Text: text})
 }
 
-// verdicts are the words of the page for each decision.
+// verdicts are the words that the page uses for each decision.
 var verdicts = map[pawlv1.StepVerdict]string{
 	pawlv1.StepVerdict_STEP_VERDICT_APPROVED:  "approved",
 	pawlv1.StepVerdict_STEP_VERDICT_DENIED:    "denied",
@@ -162,7 +163,7 @@ var buttons = map[string]pawlv1.StepDecision{
 // decide makes the decision that a submitted form contains.
 func (h *Handler) decide(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	// Only the body counts: a link with ?decision=approve must not decide by itself.
+	// Only the body is used, because a link with ?decision=approve must not decide.
 	if err := r.ParseForm(); err != nil || buttons[r.PostForm.Get("decision")] == 0 || len(r.PostForm["decision"]) != 1 {
 		write(w, r, http.StatusBadRequest, page{Title: "No decision", Text: "The form has to say approve or deny. Open the link again and press a button."})
 		return
@@ -188,7 +189,7 @@ func (h *Handler) decide(ctx context.Context, w http.ResponseWriter, r *http.Req
 	})
 }
 
-// waiting reads the held call of the link. It returns nil if the call does not wait.
+// waiting reads the held call of the link. It returns nil if the call no longer waits.
 func (h *Handler) waiting(ctx context.Context, l *Link) (*pawlv1.Approval, error) {
 	req := &pawlv1.ListApprovalsRequest{Namespace: l.Namespace, RunId: l.RunID, PageSize: 1000}
 	for {
@@ -248,17 +249,18 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	write(w, r, code, p)
 }
 
-// refusals are the sentences of the page for error reasons.
+// refusals maps reasons of errors to the sentences on the page.
 var refusals = map[string]string{
 	"APPROVER_IS_STARTER": "The principal that made this link started the run, and the pack does not let that principal decide. Ask for a link of another principal.",
 	"OWNER_LOST_RIGHT":    "The principal that made this link may no longer decide about calls.",
 	"SCOPE_MISSING":       "The call has sensitive arguments, which links do not show. Decide with pawl approvals.",
 }
 
-// digestText returns the digest in the form of the API.
+// digestText returns the digest in the form that the API uses.
 func digestText(l *Link) string { return "sha256:" + hex.EncodeToString(l.Digest[:]) }
 
-// ParseDigest parses the digest of a call in the form of the API. It returns false for another text.
+// ParseDigest parses the digest of a call in the form that the API uses. It returns false if the text
+// does not have this form.
 func ParseDigest(text string) (digest [32]byte, ok bool) {
 	raw, err := hex.DecodeString(strings.TrimPrefix(text, "sha256:"))
 	if err != nil || len(raw) != len(digest) {

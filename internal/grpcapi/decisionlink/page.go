@@ -18,8 +18,8 @@ import (
 //go:embed page.css
 var pageStyle string
 
-// policy is the Content-Security-Policy of every page. A page loads and runs nothing, its style sheet is
-// identified by its hash, and its form can only be sent to this server.
+// policy is the Content-Security-Policy of every page. A page cannot load or run anything. Its style
+// sheet is identified by its hash, and its form can be sent only to this server.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(pageStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
@@ -30,9 +30,9 @@ var policy = func() string {
 type page struct {
 	// Title and Text describe the situation.
 	Title, Text string
-	// Call is the held call; nil if the page shows none.
+	// Call is the held call. It is nil if the page shows none.
 	Call *shownCall
-	// Ask means that the page has the two buttons.
+	// Ask means that the page has the two buttons for a decision.
 	Ask bool
 }
 
@@ -58,9 +58,9 @@ func write(w http.ResponseWriter, r *http.Request, status int, p page) {
 	}
 }
 
-// html returns the page as HTML. It does not use html/template: with that package the linker keeps unused
-// methods, and the program is 6 MB larger. Every value is the text of an element, escaped by
-// html.EscapeString.
+// html returns the page as HTML. It does not use html/template, because with that package the linker
+// keeps unused methods, and the program becomes 6 MB larger. Every value is the text of an element and
+// is escaped by html.EscapeString.
 func (p page) html() string {
 	var b strings.Builder
 	add := func(format string, values ...string) {
@@ -106,8 +106,8 @@ func (p page) html() string {
 	return b.String()
 }
 
-// Arguments returns the arguments of a call with one line for each field. Characters that cannot be seen,
-// such as marks that reverse the direction of text, are written as escapes.
+// Arguments returns the arguments of a call with one line for each field. Invisible characters, such as
+// marks that reverse the direction of text, are written as escapes.
 func Arguments(payload string) string {
 	var indented bytes.Buffer
 	if json.Indent(&indented, []byte(payload), "", "  ") == nil {
@@ -127,7 +127,7 @@ func Arguments(payload string) string {
 	return b.String()
 }
 
-// moment returns a time for people, or "" for the zero time.
+// moment returns a time in a form for people. For the zero time it returns "".
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -17,8 +17,8 @@ type Signer struct {
 	keys   atomic.Pointer[Keys]
 }
 
-// NewSigner returns a Signer of links below a public base URL. The links are valid for the time expiry; 0
-// means no time limit. keys has at least one key.
+// NewSigner returns a Signer of links below the public URL base. The links are valid for the duration
+// expiry. 0 means that there is no time limit. keys must contain at least one key.
 func NewSigner(base string, expiry time.Duration, keys Keys, now func() time.Time) *Signer {
 	s := &Signer{base: strings.TrimRight(base, "/"), expiry: expiry, now: now}
 	s.Replace(keys)
@@ -28,7 +28,8 @@ func NewSigner(base string, expiry time.Duration, keys Keys, now func() time.Tim
 // Replace replaces the keys. Links that were signed with other keys are no longer valid.
 func (s *Signer) Replace(keys Keys) { s.keys.Store(&keys) }
 
-// URL returns a link that is valid from a time on, and when it expires; the zero time means never.
+// URL returns a link that is valid from the given time. expires is the time when it expires. The zero
+// time means that it never expires.
 func (s *Signer) URL(l Link, from time.Time) (url string, expires time.Time) {
 	if s.expiry > 0 {
 		expires = from.Add(s.expiry).Truncate(time.Second)
@@ -37,8 +38,8 @@ func (s *Signer) URL(l Link, from time.Time) (url string, expires time.Time) {
 	return s.base + Path + s.keys.Load().Sign(&l), expires
 }
 
-// Now returns the present time by the clock that decides about expiry.
+// Now returns the time that decides about the expiry of links.
 func (s *Signer) Now() time.Time { return s.now() }
 
-// Read verifies a token with the present keys, see [Keys.Read].
+// Read verifies a token with the current keys, see [Keys.Read].
 func (s *Signer) Read(token string) (Link, error) { return s.keys.Load().Read(token) }

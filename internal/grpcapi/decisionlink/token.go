@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Link is the content of a token: who may decide about which call, and until when.
+// Link is the content of a token. It says who may decide about which call, and until when.
 type Link struct {
 	// Namespace, RunID and Step identify the held call.
 	Namespace, RunID string
@@ -20,36 +20,38 @@ type Link struct {
 	Digest [sha256.Size]byte
 	// For is the name of the person who decides.
 	For string
-	// By is the stored name of the principal that made the link. Its right to decide is checked
-	// again when the link is used.
+	// By is the stored name of the principal that made the link. When the link is used, the right of
+	// this principal to decide is checked again.
 	By string
-	// Expires is the end of the link in Unix seconds; 0 means no time limit.
+	// Expires is the time when the link expires, in Unix seconds. 0 means that there is no time limit.
 	Expires int64
 }
 
 // Expired reports whether the link has expired.
 func (l *Link) Expired(now time.Time) bool { return l.Expires != 0 && now.Unix() >= l.Expires }
 
-// ErrForged is the error for a token that none of the keys has signed.
+// ErrForged is the error for a token that was not signed by any of the keys.
 var ErrForged = errors.New("the token is not authentic")
 
-// version is the first byte of a token's body. A body with another version is refused.
+// version is the first byte of a token's body. A body that has another version is refused.
 const version = 1
 
 // purpose is part of the signed bytes, so that these signatures are not valid for anything else that the
 // same key signs.
 const purpose = "pawl decision link\x00"
 
-// maxToken is the longest token that is read, in characters. A token with the longest names is shorter.
+// maxToken is the length of the longest token that is read, in characters. A token with the longest
+// possible names is shorter.
 const maxToken = 2048
 
-// tokenText is base64url without padding. It is strict, so that a token has only one text.
+// tokenText is base64url without padding. It is strict, so that there is only one text for a token.
 var tokenText = base64.RawURLEncoding.Strict()
 
-// Keys are keys for HMAC-SHA-256. The first one signs, all of them verify.
+// Keys are keys for HMAC-SHA-256. The first key signs. All keys verify.
 type Keys [][]byte
 
-// Sign returns the token of a link: base64url of its fields and their HMAC-SHA-256.
+// Sign returns the token of a link. It is the base64url text of the link's fields and their
+// HMAC-SHA-256.
 func (k Keys) Sign(l *Link) string {
 	body := l.body()
 	return tokenText.EncodeToString(append(body, mac(k[0], body)...))
@@ -87,8 +89,8 @@ func mac(key, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// body returns the fields as bytes: numbers of fixed size, and texts after their lengths, so that two
-// different links never have the same bytes.
+// body returns the fields as bytes. Numbers have a fixed size, and the length of each text is written
+// before the text, so that two different links never have the same bytes.
 func (l *Link) body() []byte {
 	b := make([]byte, 0, 128)
 	b = append(b, version)

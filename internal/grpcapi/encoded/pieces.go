@@ -2,7 +2,8 @@ package encoded
 
 import "bufio"
 
-// Pieces returns a writer that calls send with pieces of at most most bytes. Flush sends the last piece.
+// Pieces returns a writer that calls send with pieces of at most `most` bytes. Flush sends the last
+// piece.
 func Pieces(most int, send func(piece []byte) error) *bufio.Writer {
 	return bufio.NewWriterSize(&pieces{most: most, send: send}, most)
 }

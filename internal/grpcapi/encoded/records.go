@@ -11,16 +11,17 @@ import (
 const (
 	keptRecords = 4096
 	keptBytes   = 4 << 20
-	// recordOverhead is added to the size of each record, so that the limit of bytes limits the number
-	// of records too.
+	// recordOverhead is added to the size of each record, so that the limit of bytes also limits the
+	// number of records.
 	recordOverhead = keptBytes / keptRecords
 )
 
 // Message is an encoded response. All senders share it, and it never changes.
 type Message []byte
 
-// RecordKey identifies the bytes of a record in a stream of records. Readers with different
-// filters get different previous records, and those without the scope get no sensitive values.
+// RecordKey identifies the encoded bytes of a record in a stream of records. The bytes differ between
+// readers: with another filter the previous record is another one, and without the scope for sensitive
+// values these values are missing.
 type RecordKey struct {
 	Namespace string
 	Position  uint64
@@ -31,9 +32,9 @@ type RecordKey struct {
 	Erased bool
 }
 
-// Records caches recently converted records, so that many readers of the same record cost one
-// conversion: readers with the same rights get the same message. A record that has left the
-// cache is converted again. Safe for concurrent use.
+// Records caches recently converted records. Readers of the same record that have the same rights get
+// the same message, so the record is converted only once. A record that is no longer in the cache is
+// converted again. Safe for concurrent use.
 type Records struct {
 	mu   sync.Mutex
 	kept *cache.LRU[RecordKey, *keptRecord]
@@ -46,10 +47,11 @@ func (b *Records) Clear() {
 	b.kept.Clear()
 }
 
-// errUnconverted marks a record in the cache that is not converted yet.
+// errUnconverted is the state of a record in the cache that is not converted yet.
 var errUnconverted = errors.New("sent: a record was not converted")
 
-// keptRecord is converted by its first reader; the others wait for it.
+// keptRecord is a record in the cache. Its first reader converts it, and the other readers wait until
+// this is done.
 type keptRecord struct {
 	once sync.Once
 	data Message
@@ -73,7 +75,8 @@ func (b *Records) Of(place RecordKey, convert func() (Message, error)) (Message,
 		kept.data, kept.err = convert()
 	})
 	if kept.err != nil && !mine {
-		// The reader that converted the record may have failed because its own stream ended.
+		// The reader that converted the record may have failed only because its own stream ended, so
+		// this reader converts the record itself.
 		return convert()
 	}
 	return kept.data, kept.err
@@ -91,7 +94,8 @@ func (b *Records) keep(place RecordKey) *keptRecord {
 	return kept
 }
 
-// settle sets the size of a converted record in the cache. It removes a record whose conversion failed.
+// settle sets the size of a converted record in the cache. If the conversion failed, it removes the
+// record from the cache.
 func (b *Records) settle(place RecordKey, kept *keptRecord) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,7 +1,9 @@
-// Package gateway serves pawl.v1 as ProtoJSON over HTTP: the unary methods, streams of records
-// as server-sent events, the OpenAPI document and the page.
+// Package gateway serves pawl.v1 as ProtoJSON over HTTP. It serves the unary methods, streams of
+// records as server-sent events, the OpenAPI document and the web page.
 //
-// It owns the parts of HTTP: hosts and origins, content types, the form of JSON and of errors
-// there. Invariant: it is an ordinary client of the gRPC server, so it can do only what a gRPC
-// caller can.
+// Owns: the rules for HTTP, that is, hosts and origins, content types, and the form of JSON and of
+// errors.
+//
+// Guarantees: the gateway is an ordinary client of the gRPC server, so it has no more rights than a
+// gRPC client.
 package gateway

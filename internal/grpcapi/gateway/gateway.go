@@ -22,33 +22,34 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
-// healthPath answers probes: 200 while grpc.health.v1 says SERVING, otherwise 503. It needs no token and
-// accepts any Host, because probes use addresses and the answer is no secret.
+// healthPath answers probes. The status is 200 while grpc.health.v1 reports SERVING, otherwise 503. It
+// needs no token and accepts any Host, because probes use IP addresses and the answer is no secret.
 const healthPath = "/healthz"
 
 // Config configures a gateway.
 type Config struct {
-	// Page is served at PagePath and below; nil means no page.
+	// Page is the web page at PagePath and below. nil means that there is no page.
 	Page     http.Handler
 	PagePath string
-	// Hosts and Origins are accepted besides loopback names and the gateway's own pages.
+	// Hosts and Origins are accepted in addition to loopback names and the gateway's own pages.
 	Hosts, Origins []string
 	// MaxBody limits the body of a request, in bytes.
 	MaxBody int64
-	// Plugin serves the requests whose escaped path PluginMatches accepts; nil means no plugin. Host
-	// and origin of the request are checked, the type of its body is not.
+	// Plugin serves the requests whose escaped path PluginMatches accepts. nil means that there is no
+	// plugin. The host and the origin of such a request are checked, but not the type of its body.
 	Plugin        http.Handler
 	PluginMatches func(path string) bool
-	// Links serves the requests below LinksPath; nil means no links. Host, origin and the type of the
-	// body are not checked: the unguessable path proves the caller, and a browser sends
-	// the form of a page without referrer with the origin null.
+	// Links serves the requests below LinksPath. nil means that there are no links. The host, the
+	// origin and the type of the body are not checked: the caller proves its right by the path, which
+	// cannot be guessed, and for a page without referrer the browser sends the form with the origin
+	// null.
 	Links     http.Handler
 	LinksPath string
 	// Refused is called for each request that is refused before it becomes a call.
 	Refused func(context.Context, *status.Status)
 }
 
-// New returns the handler of a gateway that makes its calls on conn.
+// New returns the handler of a gateway. The gateway makes its calls on conn.
 func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
 	routes, err := NewRoutes(context.Background(), conn)
 	if err != nil {
@@ -68,7 +69,8 @@ func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
 	return &guard{cfg: cfg, next: mux}, nil
 }
 
-// NewRoutes returns the HTTP paths of the proto files. Each of them calls its method on conn.
+// NewRoutes returns a handler for the HTTP paths that the proto files declare. For each path it calls
+// the method of the path on conn.
 func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux, error) {
 	useStrictQuery()
 	routes := gw.NewServeMux(
@@ -93,17 +95,17 @@ func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 // traceHeaderName is the HTTP header and the metadata key of W3C trace context.
 const traceHeaderName = "traceparent"
 
-// traceHeader passes on only the headers of W3C trace context.
+// traceHeader accepts only the headers of W3C trace context as metadata.
 func traceHeader(name string) (string, bool) {
 	return traceHeaderName, strings.EqualFold(name, traceHeaderName)
 }
 
-// noHeader passes no HTTP header as gRPC metadata, and no metadata as header. A call only needs
-// Authorization, which the gateway library passes by itself.
+// noHeader accepts no header. So no HTTP header becomes gRPC metadata, and no metadata becomes an HTTP
+// header. A call needs only Authorization, which the gateway library copies itself.
 func noHeader(string) (string, bool) { return "", false }
 
-// gatewayError writes an error as google.rpc.Status. Errors of the gateway itself, such as an unknown path
-// or a body that is not the request's JSON, get a reason too.
+// gatewayError writes an error as google.rpc.Status. It adds a reason to errors of the gateway itself,
+// for example for an unknown path or a body that is not valid JSON of the request.
 func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
 	code := 0
 	if custom, ok := errors.AsType[*gw.HTTPStatusError](err); ok {
@@ -119,8 +121,8 @@ func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.Resp
 	WriteStatus(w, st, code)
 }
 
-// routingError answers a request with an unknown path, or with a method that the path does not have. The
-// library would answer the latter with 501.
+// routingError answers a request whose path is unknown, or whose path does not have the HTTP method.
+// For the latter case the library would answer 501.
 func routingError(ctx context.Context, mux *gw.ServeMux, m gw.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
 	text := fmt.Sprintf("%s %s is no path of this gateway; GET %s lists them", r.Method, apierror.Clip(r.URL.Path, apierror.MaxFieldBytes), OpenAPIPath)
 	switch code {
@@ -151,7 +153,7 @@ func gatewayReason(code codes.Code) string {
 // HTTPStatus returns the HTTP status for a gRPC status, by the mapping of google.rpc.
 func HTTPStatus(st *status.Status) int { return gw.HTTPStatusFromCode(st.Code()) }
 
-// retryAfter sets the header Retry-After from RetryInfo, in whole seconds.
+// retryAfter sets the header Retry-After from the RetryInfo of a status, in whole seconds.
 func retryAfter(h http.Header, st *status.Status) {
 	for _, detail := range st.Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {

@@ -18,16 +18,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// guard checks HTTP requests to the gateway before anything else. Any web page that the user has open could
-// call a JSON port on loopback: by a name that resolves to 127.0.0.1 (refused by Host), by a cross-origin
-// request (refused by Origin), or by a form, which cannot send application/json (refused by content type).
+// guard checks each HTTP request to the gateway before anything else. Without it, any web page that the
+// user has open could call a JSON port on loopback in three ways: by a name that resolves to 127.0.0.1
+// (the check of Host refuses this), by a cross-origin request (the check of Origin refuses this), or by
+// a form. A form cannot send application/json, so the check of the content type refuses it.
 type guard struct {
 	cfg  Config
 	next http.Handler
 }
 
-// bodyMethods are the methods whose request must be JSON, even with an empty body: any web page
-// may send a POST without a body.
+// bodyMethods are the HTTP methods whose requests must have the content type of JSON, even if the body
+// is empty. The reason is that a browser lets any web page send a POST without a body and without this
+// content type.
 var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 // ServeHTTP refuses a request or passes it on.
@@ -57,7 +59,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// visits reports whether a request is for the plugin, which checks the type of its body itself.
+// visits reports whether a request is for the plugin. The plugin itself checks the type of the body.
 func (g *guard) visits(r *http.Request) bool {
 	return g.cfg.Plugin != nil && g.cfg.PluginMatches(r.URL.EscapedPath())
 }
@@ -78,7 +80,8 @@ func (g *guard) refuse(r *http.Request) *machine.Error {
 	return refuseText(r)
 }
 
-// refuseText returns an error for a request with text that cannot be a protobuf string or a gRPC header.
+// refuseText returns an error if a request contains text that cannot be a protobuf string or a gRPC
+// header.
 func refuseText(r *http.Request) *machine.Error {
 	query, err := url.QueryUnescape(r.URL.RawQuery)
 	for _, part := range []struct {
@@ -98,8 +101,8 @@ func refuseText(r *http.Request) *machine.Error {
 	return nil
 }
 
-// sameOrigin reports whether the calling page was served by this gateway, under the same name as the
-// request. hostAllowed has accepted that name.
+// sameOrigin reports whether the calling page was served by this gateway, under the same host name as
+// the request. hostAllowed must have accepted this name before.
 func sameOrigin(r *http.Request, origin string) bool {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -121,7 +124,8 @@ func HostNamed(hostport string, names []string) bool {
 	})
 }
 
-// IsAddress reports whether a Host header is an IP address. Then no attacker's name was resolved to it.
+// IsAddress reports whether a Host header is an IP address. An attacker cannot make a name resolve to
+// this host in that case.
 func IsAddress(hostport string) bool { return net.ParseIP(hostOf(hostport)) != nil }
 
 func hostOf(hostport string) string {
@@ -138,7 +142,8 @@ func isJSON(contentType string) bool {
 	return err == nil && kind == "application/json" && (!set || strings.EqualFold(charset, "utf-8"))
 }
 
-// allowOrigin sets the headers that let a browser read the answer, for an accepted origin.
+// allowOrigin sets the headers that allow a browser to read the answer. The origin must be an accepted
+// one.
 func allowOrigin(h http.Header, origin string) {
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Allow-Origin", origin)
@@ -148,7 +153,8 @@ func allowOrigin(h http.Header, origin string) {
 	h.Set("Access-Control-Max-Age", "600")
 }
 
-// WriteRefusal answers a request that did not reach the gRPC server, in the form of all errors.
+// WriteRefusal answers a request that did not reach the gRPC server. The answer has the same form as
+// all other errors.
 func WriteRefusal(w http.ResponseWriter, refusal *machine.Error) {
 	st := apierror.Refused(refusal)
 	code := HTTPStatus(st)
@@ -175,7 +181,7 @@ func WriteStatus(w http.ResponseWriter, st *status.Status, code int) {
 	_, _ = w.Write(body)
 }
 
-// ValidOrigin reports whether s is scheme://host[:port], as browsers send it.
+// ValidOrigin reports whether s has the form scheme://host[:port], which browsers send.
 func ValidOrigin(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Scheme != "" && u.Host != "" && u.Scheme+"://"+u.Host == s

@@ -14,10 +14,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// RealJSON reads request bodies as ProtoJSON, with two additions. A field that holds JSON as text may also
-// be real JSON: `"variables": {"goal": "x"}` and `"variablesJson": {"goal": "x"}` mean
-// `"variablesJson": "{\"goal\":\"x\"}"`; numbers keep their digits. An enum value may be the short name that
-// the command line uses: `"CALLER"` means `"EXECUTION_CALLER"`. Answers are plain ProtoJSON.
+// RealJSON reads request bodies as ProtoJSON, with two additions. First, a field that contains JSON as
+// text may also be written as real JSON: `"variables": {"goal": "x"}` and `"variablesJson": {"goal":
+// "x"}` mean `"variablesJson": "{\"goal\":\"x\"}"`. Numbers keep their digits. Second, an enum value
+// may be the short name that the command line uses: `"CALLER"` means `"EXECUTION_CALLER"`. Answers are
+// plain ProtoJSON.
 type RealJSON struct{ gw.JSONPb }
 
 // NewDecoder implements the library's Marshaler.
@@ -41,8 +42,8 @@ func (m *RealJSON) NewDecoder(r io.Reader) gw.Decoder {
 	})
 }
 
-// textJSON converts the real JSON in the JSON form of a message to text. JSON without the shape of the
-// message stays unchanged; the library refuses it.
+// textJSON converts real JSON to text in the JSON form of a message. If the JSON does not have the
+// structure of the message, textJSON returns it unchanged, and the library refuses it.
 func textJSON(m protoreflect.MessageDescriptor, raw json.RawMessage) (json.RawMessage, error) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(raw, &object) != nil {
@@ -134,13 +135,15 @@ func fullEnum(enum protoreflect.EnumDescriptor, name string) string {
 	return name
 }
 
-// holdsJSON reports whether a field holds JSON as text. Its name is then `json` or `…_json`.
+// holdsJSON reports whether a field contains JSON as text. The name of such a field is `json` or ends
+// with `_json`.
 func holdsJSON(field protoreflect.FieldDescriptor) bool {
 	name := field.TextName()
 	return field.Kind() == protoreflect.StringKind && !field.IsList() && (name == "json" || strings.HasSuffix(name, "_json"))
 }
 
-// textValue converts the value of a field that holds JSON as text, under any of the names of the field.
+// textValue converts the value of a field that contains JSON as text. The value may be under any of the
+// names of the field.
 func textValue(field protoreflect.FieldDescriptor, object map[string]json.RawMessage) error {
 	names := []string{field.JSONName(), field.TextName()}
 	if plain := strings.TrimSuffix(field.JSONName(), "Json"); plain != field.JSONName() && field.ContainingMessage().Fields().ByJSONName(plain) == nil {
@@ -166,8 +169,8 @@ func textValue(field protoreflect.FieldDescriptor, object map[string]json.RawMes
 	return nil
 }
 
-// textOf returns a JSON value as a JSON string. A string that is already the text stays unchanged, and null
-// means that the field is absent.
+// textOf returns a JSON value as a JSON string. If the value is a string that already contains the
+// text, it is returned unchanged. null means that the field is absent.
 func textOf(raw json.RawMessage, mayBeText bool) (json.RawMessage, error) {
 	if first := raw[0]; mayBeText && first == '"' || bytes.Equal(raw, []byte("null")) {
 		return raw, nil

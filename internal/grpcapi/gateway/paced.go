@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// bodyTime is how long a client may take to send the body of a request, pieceTime how long to read one
-// piece of an answer.
+// bodyTime is how long a client may take to send the body of a request. pieceTime is how long it may
+// take to read one piece of an answer.
 const (
 	bodyTime  = 2 * time.Minute
 	pieceTime = 2 * time.Minute
 )
 
-// NewServer returns an HTTP server that closes connections of clients that are too slow. headers limits the
-// bytes of a request's headers. The server also speaks HTTP/2 without TLS, for the gRPC clients that a
-// [Signpost] answers.
+// NewServer returns an HTTP server that closes the connections of clients that are too slow. headers
+// limits the size of a request's headers, in bytes. The server also speaks HTTP/2 without TLS, so that
+// a [Signpost] can answer gRPC clients.
 func NewServer(handler http.Handler, headers int) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -28,9 +28,9 @@ func NewServer(handler http.Handler, headers int) *http.Server {
 	}
 }
 
-// paced closes connections of clients that send or read too slowly. body limits the time for the body of a
-// request from its first read, piece the time to read one piece of an answer. The timeouts of net/http
-// begin with the request and would end every stream.
+// paced closes the connections of clients that send or read too slowly. body limits the time from the
+// first read of a request's body to its end. piece limits the time to read one piece of an answer. The
+// timeouts of net/http are not used, because they begin with the request and would end every stream.
 func paced(next http.Handler, body, piece time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -56,7 +56,8 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
-		// net/http continues to read the connection, to notice a client that disconnects.
+		// The deadline is removed because net/http continues to read the connection, in order to notice
+		// when the client disconnects.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// strictQuery refuses query parameters that are not fields of the request. The library ignores them, but a
-// filter with a typing mistake must not select everything.
+// strictQuery refuses query parameters that are not fields of the request. The library ignores such
+// parameters, but a filter with a typing mistake must not select all items.
 type strictQuery struct{ gw.DefaultQueryParser }
 
 // Parse implements the library's QueryParameterParser.
@@ -36,7 +36,7 @@ func (q *strictQuery) Parse(msg proto.Message, values url.Values, filter *utilit
 	return q.DefaultQueryParser.Parse(msg, values, filter)
 }
 
-// checkPath returns the field that a path leads to.
+// checkPath returns the field at the end of a path of field names.
 func checkPath(m protoreflect.MessageDescriptor, key string, path []string) (field protoreflect.FieldDescriptor, err error) {
 	for _, name := range path {
 		if m == nil {
@@ -62,5 +62,5 @@ func jsonNames(m protoreflect.MessageDescriptor) string {
 	return strings.Join(names, ", ")
 }
 
-// useStrictQuery installs the parser. The library has one parser for the whole process.
+// useStrictQuery installs the parser for the whole process, because the library has only one parser.
 var useStrictQuery = sync.OnceFunc(func() { gw.NewServeMux(gw.SetQueryParameterParser(&strictQuery{})) })

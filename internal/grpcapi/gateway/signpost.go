@@ -15,18 +15,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Signpost answers gRPC calls that are sent to an HTTP port with the address of the gRPC port.
+// Signpost answers gRPC calls that were sent to an HTTP port by mistake. The answer contains the
+// address of the gRPC port.
 type Signpost struct {
 	// Port is the name of the port, for example "HTTP".
 	Port string
-	// GRPC returns HOST:PORT of the gRPC port, or "" if gRPC is served only at Socket.
+	// GRPC returns HOST:PORT of the gRPC port. It returns "" if gRPC is served only on Socket.
 	GRPC   func() string
 	Socket string
 	Next   http.Handler
 }
 
-// ServeHTTP answers gRPC calls and passes on other requests. HTTP/2 without TLS is accepted only from gRPC
-// clients.
+// ServeHTTP answers gRPC calls and passes other requests to the next handler. It accepts HTTP/2 without
+// TLS only from gRPC clients.
 func (s *Signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
@@ -38,7 +39,7 @@ func (s *Signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// point answers a call like a gRPC server that returns only a status.
+// point answers a call in the same way as a gRPC server that returns only a status.
 func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
 	place := s.place(r.Host)
 	st := apierror.Refused(&machine.Error{
@@ -54,8 +55,8 @@ func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// place returns the address of gRPC as the caller can reach it. If the port is bound to all addresses of the
-// host, it uses the host name of the request.
+// place returns the address of the gRPC port under which the caller can reach it. If the port is bound
+// to all addresses of the host, the result contains the host name of the request.
 func (s *Signpost) place(asked string) string {
 	bound := s.GRPC()
 	if bound == "" {
@@ -68,7 +69,7 @@ func (s *Signpost) place(asked string) string {
 	return net.JoinHostPort(hostOf(asked), port)
 }
 
-// grpcMessage returns the text of a status in the form of the header grpc-message: bytes that are not
+// grpcMessage returns the text of a status in the form of the header grpc-message. Bytes that are not
 // printable ASCII are percent-encoded.
 func grpcMessage(st *status.Status) string {
 	var out strings.Builder

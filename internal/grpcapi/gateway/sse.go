@@ -21,29 +21,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The paths of StreamTransitions, as in its proto file.
+// These are the paths of StreamTransitions, as its proto file declares them.
 const (
 	allStreamPath = "/v1/transitions:stream"
 	runStreamPath = "/v1/runs/{run_id}/transitions:stream"
 )
 
 // endID is the id of the event "end". A browser's EventSource reconnects after every stream. If it then
-// sends this id, the answer is 204, after which it stays closed (HTML standard, section 9.2.3).
+// sends this id, the answer is 204. After this answer the EventSource does not reconnect again (HTML
+// standard, section 9.2.3).
 const endID = "end"
 
-// eventStream serves StreamTransitions as server-sent events to clients that accept
-// text/event-stream; others get newline-delimited JSON from the library.
+// eventStream serves StreamTransitions as server-sent events to clients that accept text/event-stream.
+// Other clients get newline-delimited JSON from the library.
 //
-// Records are plain messages, heartbeats the event "heartbeat", the end of the stream the event
-// "end" and an error the event "fault" with a google.rpc.Status. `id:` is the cursor: a browser
-// that reconnects sends it as Last-Event-ID and misses no record. That of the event "end" is
-// [endID].
+// Records are sent as plain messages, heartbeats as the event "heartbeat", the end of the stream as the
+// event "end", and an error as the event "fault" with a google.rpc.Status. `id:` is the cursor. A
+// browser that reconnects sends it as Last-Event-ID, so it misses no record. The id of the event "end"
+// is [endID].
 type eventStream struct {
 	runs  pawlv1.RunServiceClient
 	other http.Handler
 }
 
-// ServeHTTP serves server-sent events if the client accepts them; otherwise it passes the request on.
+// ServeHTTP serves server-sent events if the client accepts them. Otherwise it calls the next handler.
 func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !wantsEvents(r) {
 		e.other.ServeHTTP(w, r)
@@ -66,8 +67,8 @@ func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.serve(ctx, w, req)
 }
 
-// serve waits until the server has accepted the stream, so that an error before that is an ordinary HTTP
-// answer. Then it passes on each item.
+// serve waits until the server has accepted the stream, so that an earlier error can be an ordinary
+// HTTP answer. Then it writes each item as an event.
 func (e *eventStream) serve(ctx context.Context, w http.ResponseWriter, req *pawlv1.StreamTransitionsRequest) {
 	stream, err := e.runs.StreamTransitions(ctx, req)
 	if err == nil {
@@ -96,7 +97,8 @@ func (e *eventStream) serve(ctx context.Context, w http.ResponseWriter, req *paw
 	}
 }
 
-// writeEvent writes one item as an event, or the end or error of the stream.
+// writeEvent writes one item of the stream as an event. If ended is set, it writes the end or the error
+// of the stream.
 func writeEvent(w io.Writer, item *pawlv1.StreamTransitionsResponse, ended error) error {
 	if errors.Is(ended, io.EOF) {
 		_, err := io.WriteString(w, "id: "+endID+"\nevent: end\ndata: {}\n\n")
@@ -134,8 +136,8 @@ func wantsEvents(r *http.Request) bool {
 	return false
 }
 
-// streamRequest reads the request from the query. The header Last-Event-ID replaces the position in the
-// query.
+// streamRequest reads the request from the query. If the header Last-Event-ID is set, it replaces the
+// position in the query.
 func streamRequest(r *http.Request) (*pawlv1.StreamTransitionsRequest, error) {
 	req := &pawlv1.StreamTransitionsRequest{}
 	if err := gw.PopulateQueryParameters(req, r.URL.Query(), utilities.NewDoubleArray(nil)); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// Decoded returns the answer of a method as a message. The answer of another node comes as encoded bytes,
-// which most callers pass on without decoding.
+// Decoded returns the answer of a method as a message. The answer of another node consists of encoded
+// bytes. Most callers forward these bytes without decoding them.
 func Decoded(method string, answer any) (any, error) {
 	raw, ok := answer.(encoded.Message)
 	if !ok {

@@ -1,6 +1,8 @@
-// Package inprocess calls the implementations of gRPC services by the names of their methods, without a
-// server, and abandons streams whose service ends.
+// Package inprocess calls implementations of gRPC services by the names of their methods, without a
+// server. It also abandons streams whose service ends.
 //
-// Owns: only the table of services. Keeps: a call through a [Board] is a direct call of the handler, with
-// the same request; a stream ends soon after its service, even if its reader does not read.
+// Owns: the table of services.
+//
+// Guarantees: a call through a [Board] calls the handler directly, with the same request. A stream ends
+// soon after its service, even if the reader of the stream does not read.
 package inprocess

@@ -13,10 +13,11 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Ending runs the handler of a stream so that the stream ends soon after the context ends does. The error is
-// then the cause of ends. The handler has the time grace to end by itself. After that it is abandoned and
-// can neither send nor receive, so that another node may continue the stream. If a stuck reader blocks the
-// handler, the stream cannot be continued, and the error is that of stalled.
+// Ending runs the handler of a stream. The stream ends soon after the context ends is done. Its error
+// is then the cause of this context. The handler has the duration grace to return. After that, the
+// handler is abandoned and can neither send nor receive, so that another node can continue the stream.
+// If a reader that does not read blocks the handler, the stream cannot be continued, and the error is
+// the result of stalled.
 func Ending(ends context.Context, grace time.Duration, stalled func() error, stream grpc.ServerStream, handle func(grpc.ServerStream) error) error {
 	s := &ending{ServerStream: stream}
 	done := make(chan end, 1)
@@ -49,7 +50,8 @@ type end struct {
 	panicked string
 }
 
-// result returns the handler's error. If the handler panicked, result panics in the goroutine of its caller.
+// result returns the handler's error. If the handler panicked, result panics with the same value in the
+// goroutine that calls it.
 func (e end) result() error {
 	if e.panicked != "" {
 		panic(e.panicked)
@@ -57,19 +59,21 @@ func (e end) result() error {
 	return e.err
 }
 
-// ending is a stream that can be taken away from its handler.
+// ending is a stream that can be detached from its handler.
 type ending struct {
 	grpc.ServerStream
 	// sending is held while a message is sent.
 	sending sync.Mutex
-	// detachedBy is the error because of which the handler was abandoned; nil if it was not.
+	// detachedBy is the error because of which the handler was abandoned. It is nil while the handler
+	// is not abandoned.
 	detachedBy atomic.Pointer[error]
 }
 
-// detach takes the stream away from its handler. It returns why, or the error of stalled if a send is stuck.
+// detach detaches the stream from its handler and returns why. If a send is blocked, it returns the
+// error of stalled instead.
 func (s *ending) detach(why error, stalled func() error) error {
 	s.detachedBy.Store(&why)
-	// Every later send sees detachedBy. One that is running holds the lock.
+	// Every later send checks detachedBy. A send that is running holds the lock.
 	if !s.sending.TryLock() {
 		return stalled()
 	}
@@ -104,8 +108,8 @@ func (s *ending) RecvMsg(m any) error {
 	return s.ServerStream.RecvMsg(m)
 }
 
-// EndingHTTP is Ending for an HTTP request: a handler that still runs after its grace can neither read nor
-// write any more.
+// EndingHTTP does the same as [Ending] for an HTTP request. If the handler still runs after its grace,
+// it can no longer read or write.
 func EndingHTTP(ends context.Context, grace time.Duration, w http.ResponseWriter, r *http.Request, handle http.Handler) {
 	handled, cut := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ends, func() {
@@ -115,7 +119,7 @@ func EndingHTTP(ends context.Context, grace time.Duration, w http.ResponseWriter
 		select {
 		case <-handled:
 		case <-over.C:
-			// Past deadlines wake a handler that is blocked in a read or a write.
+			// A deadline in the past wakes a handler that is blocked in a read or a write.
 			control, now := http.NewResponseController(w), time.Now()
 			_ = control.SetReadDeadline(now)
 			_ = control.SetWriteDeadline(now)

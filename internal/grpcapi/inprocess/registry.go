@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Board holds services by name. All services are added before the first call.
+// Board is a table of services by name. All services must be added before the first call.
 type Board struct {
 	descs   []*grpc.ServiceDesc
 	impls   map[string]any
@@ -54,8 +54,8 @@ func (b *Board) Call(ctx context.Context, method string, req any) (any, error) {
 	if !ok {
 		return nil, unknown(method)
 	}
-	// The generated handler decodes a request and calls an interceptor. Decode nothing, and let the
-	// interceptor call the implementation with the real request.
+	// The generated handler decodes a request and calls an interceptor. Here it decodes nothing, and
+	// the interceptor calls the implementation with the real request.
 	return handler(b.implOf(method), ctx, func(any) error { return nil }, func(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
 		return call(ctx, req)
 	})

@@ -1,7 +1,8 @@
-// Package redact replaces the values that a pack calls sensitive (x_pawl.sensitive) in messages to
-// callers without the scope values:sensitive.
+// Package redact replaces the values that a pack declares as sensitive (x_pawl.sensitive) in messages
+// to callers that do not have the scope values:sensitive.
 //
 // Owns: the marks that replace values.
-// Keeps: a replaced value always has a mark. A message that several callers share is not changed; only
-// the copy for one caller is.
+//
+// Guarantees: a mark stands in the place of every replaced value. A message that several callers share
+// is not changed. Only a copy for one caller is changed.
 package redact

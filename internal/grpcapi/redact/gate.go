@@ -12,8 +12,8 @@ import (
 
 // Views finds the packs of runs.
 type Views interface {
-	// PackOf returns the pack of a run by its state. PackFor returns state and pack of a run that the
-	// caller may see.
+	// PackOf returns the pack of a run, found by the state of the run. PackFor returns the state and
+	// the pack of a run that the caller may see.
 	PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error)
 	PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error)
 }
@@ -21,12 +21,12 @@ type Views interface {
 // Gate decides which values of a run a caller may get.
 type Gate struct{ Views Views }
 
-// Hidden reports whether sensitive values are hidden from a reading call.
+// Hidden reports whether sensitive values must be hidden from a call that reads.
 func Hidden(call runtime.Call) bool {
 	return !call.Principal.Scopes.Has(runtime.ScopeValuesSensitive)
 }
 
-// Rules returns the sensitive values of a run; nil if there are none.
+// Rules returns the rules for the sensitive values of a run. It returns nil if there are none.
 func (g Gate) Rules(ctx context.Context, namespace string, state *machine.State) (*Rules, error) {
 	owner, err := g.Views.PackOf(ctx, namespace, state)
 	if err != nil {
@@ -35,7 +35,7 @@ func (g Gate) Rules(ctx context.Context, namespace string, state *machine.State)
 	return Of(owner.XPawl().Hidden().In(state)), nil
 }
 
-// seen returns the rules of a run, if the caller may see the run.
+// seen returns the rules of a run. It returns an error if the caller may not see the run.
 func (g Gate) seen(ctx context.Context, ref runtime.RunRef) (*Rules, error) {
 	state, owner, err := g.Views.PackFor(ctx, ref)
 	if err != nil {
@@ -44,8 +44,8 @@ func (g Gate) seen(ctx context.Context, ref runtime.RunRef) (*Rules, error) {
 	return Of(owner.XPawl().Hidden().In(state)), nil
 }
 
-// Live reports whether a call may get the output of a run while it is written: pieces of a
-// message cannot be redacted one by one, so they are sent unredacted or not at all.
+// Live reports whether a call may receive the output of a run while the output is being written. Pieces
+// of a message cannot be redacted one by one, so they are sent unredacted or not at all.
 func (g Gate) Live(ctx context.Context, ref runtime.RunRef) bool {
 	if !Hidden(ref.Call) {
 		return true
@@ -64,7 +64,8 @@ func (g Gate) Hide(ctx context.Context, call runtime.Call, state *machine.State,
 	return err
 }
 
-// HideSeen is Hide for a run that the caller may see, even without the right to read it.
+// HideSeen does the same as Hide for a run that the caller may see. The caller does not need the right
+// to read the run.
 func (g Gate) HideSeen(ctx context.Context, ref runtime.RunRef, out proto.Message) error {
 	if !Hidden(ref.Call) {
 		return nil
@@ -74,8 +75,8 @@ func (g Gate) HideSeen(ctx context.Context, ref runtime.RunRef, out proto.Messag
 	return err
 }
 
-// HideAnswer is Hide for the answer to a call that changes a run. A caller that may execute turns gets the
-// sensitive values, because it needs them anyway to render the turn.
+// HideAnswer does the same as Hide for the answer to a call that changes a run. A caller that may
+// execute turns receives the sensitive values, because it needs them to render the turn.
 func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.State, out any) error {
 	told, ok := out.(proto.Message)
 	if !ok || state == nil || call.Worker != nil || call.Principal.Scopes.Any(runtime.ScopeRunsWrite|runtime.ScopeWork) {
@@ -84,9 +85,9 @@ func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.
 	return g.Hide(ctx, call, state, told)
 }
 
-// Whole returns an error if the caller may not read all values of a run. It is for answers that cannot be
-// redacted, for example a file, a comparison of values or a copy under another pack's rules. other is a
-// second run of the same namespace, or "".
+// Whole returns an error if the caller may not read all values of a run. It is used for answers that
+// cannot be redacted, for example a file, a comparison of values, or a copy under the rules of another
+// pack. other is a second run of the same namespace, or "".
 func (g Gate) Whole(ctx context.Context, ref runtime.RunRef, other string) error {
 	if !Hidden(ref.Call) {
 		return nil

@@ -6,8 +6,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// model replaces the values in a request to a model or in its answer. Nested messages and parts are replaced
-// elsewhere.
+// model replaces the sensitive values in a request to a model or in its answer. It does not change
+// nested messages and parts, which are handled separately.
 func (r *Rules) model(m proto.Message) bool {
 	switch m := m.(type) {
 	case *pawlv1.ModelRequest:
@@ -16,7 +16,7 @@ func (r *Rules) model(m proto.Message) bool {
 		changed := r.some() && text(&m.ProviderJson, JSONMark)
 		return r.messages && text(&m.Refusal, TextMark) || changed
 	case *pawlv1.ModelCall:
-		// The arguments of a tool call become the payload of a step.
+		// The arguments of a tool call are also the payload of a step.
 		if !r.messages && !r.tools[m.GetName()] {
 			return false
 		}
@@ -30,9 +30,9 @@ func (r *Rules) model(m proto.Message) bool {
 	return false
 }
 
-// redactModelRequest removes the texts of a request. The system prompt is rendered with
-// variables and artifacts. The digest of a short text is removed as well, because a reader can
-// find the text by trying.
+// redactModelRequest removes the texts of a request, because the system prompt is rendered with
+// variables and artifacts. It also removes the digest of a short text, because a reader could find the
+// text by trying possible texts.
 func (r *Rules) redactModelRequest(m *pawlv1.ModelRequest) bool {
 	changed := (r.anyVariable() || len(r.artifacts) > 0) && m.System != nil && text(m.System, TextMark)
 	changed = r.messages && m.ToolsJson != nil && text(m.ToolsJson, JSONMark) || changed

@@ -6,7 +6,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// replace replaces the values in the fields of one message, without nested messages.
+// replace replaces the sensitive values in the fields of one message. It does not change nested
+// messages.
 func (r *Rules) replace(m proto.Message) bool {
 	switch m := m.(type) {
 	case *pawlv1.ArtifactWrite:
@@ -14,7 +15,8 @@ func (r *Rules) replace(m proto.Message) bool {
 	case *pawlv1.Artifact:
 		return r.artifacts[m.GetHead().GetName()] && value(m.GetValue())
 	case *pawlv1.ArtifactHead:
-		// A reader can find a short value from its digest by trying.
+		// The digest is removed too, because a reader could find a short value by trying possible
+		// values.
 		known := r.artifacts[m.GetName()] && len(m.GetHash()) > 0
 		if known {
 			m.Hash = nil
@@ -31,7 +33,7 @@ func (r *Rules) replace(m proto.Message) bool {
 	case *pawlv1.IncludedMessage:
 		return r.coversInputs() && text(&m.Text, TextMark)
 	case *pawlv1.Envelope:
-		// The metadata of a sender or delegation may hold variables.
+		// The metadata of a sender or a delegation may contain variables.
 		return (r.messages || r.anyVariable()) && text(&m.MetadataJson, JSONMark)
 	case *pawlv1.OutputPiece:
 		changed := r.messages && text(&m.Description, TextMark)
@@ -41,7 +43,7 @@ func (r *Rules) replace(m proto.Message) bool {
 		changed := r.some() && failure(m.GetError())
 		return r.some() && m.GetViolation() != nil && text(&m.Violation.Reason, TextMark) || changed
 	case *pawlv1.Approval:
-		// The error of a condition may quote the values that the condition reads.
+		// The error of a condition may contain the values that the condition reads.
 		return r.some() && text(&m.ConditionError, TextMark)
 	case *pawlv1.ApprovalHold:
 		return r.some() && text(&m.ConditionError, TextMark)
@@ -71,7 +73,7 @@ func (r *Rules) step(m proto.Message) bool {
 		}
 		return changed
 	case *pawlv1.StepDecided:
-		// A reader could verify a guess of the payload with its digest.
+		// The digest is removed too, because a reader could use it to verify a guess of the payload.
 		changed := text(&m.PayloadJson, JSONMark)
 		changed = text(&m.Digest, "") || changed
 		return text(&m.Reason, TextMark) || changed
@@ -83,7 +85,7 @@ func (r *Rules) step(m proto.Message) bool {
 	case *pawlv1.Step:
 		changed := text(&m.PayloadJson, JSONMark)
 		if m.GetApproval() != nil {
-			// A reader that may not see the values may not decide about them either.
+			// A reader that may not see the values must not be able to decide about them.
 			changed = text(&m.GetApproval().Digest, "") || changed
 		}
 		changed = text(&m.ResultJson, JSONMark) || changed
@@ -97,14 +99,14 @@ func (r *Rules) step(m proto.Message) bool {
 	return false
 }
 
-// message replaces the values of tools in a message of a conversation. If any tool is sensitive, it replaces
-// every tool's answer, because a message does not name the tool that it answers.
+// message replaces the values of tools in a message of a conversation. If any tool is sensitive, it
+// replaces the answers of all tools, because a message does not name the tool that it answers.
 func (r *Rules) message(m *pawlv1.Message) bool {
 	changed := false
 	if len(r.tools) > 0 || r.messages {
 		changed = text(&m.ToolCallsJson, `[`+JSONMark+`]`)
 	}
-	// The data that a provider wants to get back may quote any value.
+	// The data that must be sent back to a provider may contain any value.
 	changed = r.some() && text(&m.ProviderJson, JSONMark) || changed
 	changed = r.messages && text(&m.Refusal, TextMark) || changed
 	if len(r.tools) > 0 && m.GetRole() == "tool" || r.coversInputs() && m.GetRole() == "user" {
@@ -119,7 +121,7 @@ func (r *Rules) object(json *string) bool {
 	return changed
 }
 
-// text replaces a text that is not empty by a mark.
+// text replaces a text by a mark, unless the text is empty.
 func text(s *string, mark string) bool {
 	if *s == "" {
 		return false

@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// The marks that replace a value: of JSON, and of text.
+// These are the marks that replace a value: one for JSON and one for text.
 const (
 	JSONMark = `{"redacted":true}`
 	TextMark = "[redacted]"
 )
 
-// Rules are the sensitive values in the runs of one pack. nil means that there are none. Safe for
+// Rules describe the sensitive values in the runs of one pack. nil means that there are none. Safe for
 // concurrent use.
 type Rules struct {
 	variables, artifacts, tools map[string]bool
@@ -26,7 +26,7 @@ type Rules struct {
 	allVariables bool
 }
 
-// Of returns the rules for the hidden values of a pack; nil if none are hidden.
+// Of returns the rules for the hidden values of a pack. It returns nil if no values are hidden.
 func Of(h *pack.Hidden) *Rules {
 	if h == nil {
 		return nil
@@ -43,8 +43,8 @@ func (r *Rules) coversInputs() bool { return r.messages || r.anyVariable() || le
 // some reports whether there is any rule.
 func (r *Rules) some() bool { return r.coversInputs() || len(r.artifacts) > 0 }
 
-// Apply replaces every sensitive value in a message, at any depth, and reports whether there
-// was one. It sets the field that marks a message as redacted where the message has one.
+// Apply replaces every sensitive value in a message, at any depth, and reports whether there was one.
+// If a message has a field that marks it as redacted, Apply sets this field.
 func (r *Rules) Apply(m proto.Message) bool {
 	if r == nil || m == nil {
 		return false
@@ -100,7 +100,7 @@ func (r *Rules) Variables(object string) (string, bool) {
 	if !changed {
 		return object, false
 	}
-	// Raw messages that were just decoded can be encoded again.
+	// The error can be ignored, because raw messages that were just decoded can be encoded again.
 	text, err := json.Marshal(values)
 	if err != nil {
 		return JSONMark, true

@@ -1,6 +1,7 @@
 // Package resetlimit closes connections whose client resets streams again and again.
 //
-// Owns: the allowance of each connection for streams that are reset soon after they were opened.
-// Keeps: frames pass unchanged; a client that exceeds its allowance gets GOAWAY before its connection is
-// closed.
+// Owns: the number of streams that each connection may reset soon after they were opened.
+//
+// Guarantees: frames are passed unchanged. A client that exceeds its limit receives a GOAWAY before its
+// connection is closed.
 package resetlimit

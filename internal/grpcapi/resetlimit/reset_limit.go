@@ -11,21 +11,22 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A client that opens streams and resets them at once makes the server start and discard a handler for a
-// few bytes (CVE-2023-44487). A client that violates the protocol in each stream makes the server do the
-// resetting (CVE-2025-8671). gRPC's server limits the running handlers, not their rate. So each connection
-// has an allowance for streams that are reset while they are young. A connection that exceeds it gets
-// ENHANCE_YOUR_CALM and is closed. Older streams may be cancelled in any number: a program that watches ten
-// thousand runs cancels them all at once.
+// A client that opens streams and resets them immediately makes the server start and discard a handler
+// at the cost of a few bytes (CVE-2023-44487). A client that violates the protocol in each stream makes
+// the server reset the streams (CVE-2025-8671). gRPC's server limits the number of running handlers,
+// but not the rate at which they start. So each connection has a limit for streams that are reset while
+// they are young. A connection that exceeds the limit receives ENHANCE_YOUR_CALM and is closed. Older
+// streams may be cancelled in any number, because a program that watches ten thousand runs may cancel
+// them all at once.
 const (
-	// youngResets is the allowance per second, youngResetsBurst the allowance at once. A client that
-	// cancels calls needs less.
+	// youngResets is the number of allowed resets per second, and youngResetsBurst the number that is
+	// allowed at once. A client that cancels calls in the normal way needs less.
 	youngResets      = 100
 	youngResetsBurst = 500
-	// youngFor is the age, at least, from which on a stream does not count as young.
+	// youngFor is the minimum age at which a stream no longer counts as young.
 	youngFor = time.Second
-	// goodbye is how long the last frames of a client are read and discarded, so that the client
-	// can read the GOAWAY.
+	// goodbye is how long the last frames of a client are read and discarded. This time lets the client
+	// read the GOAWAY.
 	goodbye = 250 * time.Millisecond
 )
 
@@ -41,15 +42,15 @@ const (
 
 var errRapidReset = errors.New("the client resets streams faster than the server takes")
 
-// frames reads the frames of one direction of a connection. It uses only their headers.
+// frames parses the frames of one direction of a connection. It uses only the headers of the frames.
 type frames struct {
 	head [frameHeader]byte
 	have int
-	// skip is the number of bytes to skip: the preface, or the rest of a payload.
+	// skip is the number of bytes to skip. They are the connection preface, or the rest of a payload.
 	skip int
 }
 
-// scan calls its callback with the type and the stream of each frame whose header ends in p.
+// scan calls told with the type and the stream of each frame whose header ends in p.
 func (f *frames) scan(p []byte, told func(kind byte, stream uint32)) {
 	for len(p) > 0 {
 		if f.skip > 0 {
@@ -68,33 +69,34 @@ func (f *frames) scan(p []byte, told func(kind byte, stream uint32)) {
 	}
 }
 
-// between reports whether the last frame is complete and no other one has begun.
+// between reports whether the last frame is complete and no other frame has begun.
 func (f *frames) between() bool { return f.have == 0 && f.skip == 0 }
 
-// limitedConn is the server's side of an HTTP/2 connection. It limits the resets of young streams.
+// limitedConn is the server's side of an HTTP/2 connection. It limits how many young streams are reset.
 type limitedConn struct {
 	net.Conn
 	in frames
 	// writing protects out, goAwayPending and ended.
 	writing sync.Mutex
 	out     frames
-	// goAwayPending means that a GOAWAY is sent as soon as no frame is partly written. After it was
+	// goAwayPending means that a GOAWAY is sent when no frame is partly written. After the GOAWAY was
 	// sent, ended is set and goAwaySent is closed.
 	goAwayPending, ended bool
 	goAwaySent           chan struct{}
 
-	// resets protects the fields below, because both directions count resets.
+	// resets protects the fields below it, because both directions count resets.
 	resets  sync.Mutex
 	allowed *rate.Limiter
 	now     func() time.Time
-	// last is the newest stream. recent was the newest one at the time since, old the newest one at
-	// the time before that. Streams above old are young.
+	// last is the newest stream. recent was the newest stream at the time since. old was the newest
+	// stream one period before that. Streams with a number above old are young.
 	last, recent, old uint32
 	since             time.Time
 	exceeded          bool
 }
 
-// Keep wraps the server's side of an HTTP/2 connection, so that its client must keep the allowance.
+// Keep wraps the server's side of an HTTP/2 connection and enforces the limit for resets of young
+// streams.
 func Keep(conn net.Conn) net.Conn { return newConn(conn) }
 
 func newConn(conn net.Conn) *limitedConn {
@@ -104,7 +106,7 @@ func newConn(conn net.Conn) *limitedConn {
 	}
 }
 
-// Read reads from the connection until the client has exceeded its allowance.
+// Read reads from the connection. After the client has exceeded its limit, Read fails.
 func (c *limitedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.in.scan(p[:n], c.count)
@@ -115,7 +117,7 @@ func (c *limitedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes to the connection, and counts the streams that the server resets because of the client.
+// Write writes to the connection. It counts the streams that the server resets because of the client.
 func (c *limitedConn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -158,9 +160,10 @@ func (c *limitedConn) isExceeded() bool {
 	return c.exceeded
 }
 
-// closeWithGoAway sends GOAWAY after the present frame of the server, and reads data on its
-// way: a close with unread bytes would discard the frame. [goodbye] limits the whole. A client
-// that does not read in that time does not get the frame.
+// closeWithGoAway sends a GOAWAY after the current frame of the server. Then it reads and discards the
+// data that is still in transit, because closing a connection with unread bytes would also discard the
+// GOAWAY. [goodbye] limits the time for all of this. A client that does not read in this time does not
+// receive the GOAWAY.
 func (c *limitedConn) closeWithGoAway() {
 	late := time.NewTimer(goodbye)
 	defer late.Stop()
@@ -178,7 +181,7 @@ func (c *limitedConn) closeWithGoAway() {
 	}
 }
 
-// sendGoAway writes the GOAWAY as the last frame. The caller holds writing.
+// sendGoAway writes the GOAWAY as the last frame. The caller holds the mutex writing.
 func (c *limitedConn) sendGoAway() {
 	if c.ended {
 		return

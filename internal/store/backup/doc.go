@@ -1,13 +1,15 @@
-// Package backup writes the contents of a store at one moment into a stream, and restores a
-// store from these streams.
+// Package backup writes the contents of a store at one moment into a stream, and restores a store from
+// such streams.
 //
-// The package owns the form of a backup: a header, frames of rows, and an end with the digest of
-// everything. Its invariants: a backup is complete or refused. An incremental backup names the
-// backup before it. A row in a backup has the same bytes as in the store.
+// Owns: the form of a backup. It consists of a header, frames of rows, and an end with the digest of
+// all contents.
 //
-// An incremental backup contains the rows that are newer than the backup before it. It also
-// contains all rows of the short-lived kinds: lists, timers, outgoing work, subscriptions, and the
-// remains of deleted runs. A restore uses the rows of these kinds only from the last backup of a
-// chain. Rows of all other kinds disappear together with their run or blob, so that a backup need
-// not record their removal.
+// Guarantees: a backup is either complete or refused. An incremental backup names the backup before it.
+// A row in a backup has the same bytes as in the store.
+//
+// An incremental backup contains the rows that are newer than the backup before it. It also contains
+// all rows of the short-lived kinds: lists, timers, outgoing work, subscriptions, and the remains of
+// deleted runs. A restore uses the rows of these kinds only from the last backup of a chain. Rows of
+// all other kinds disappear together with their run or blob, so a backup does not have to record their
+// removal.
 package backup

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// formVersion is the version of the form of a backup's file.
+// formVersion is the version of the file format of a backup.
 const formVersion = 1
 
 // magic is the beginning of every backup.
@@ -16,30 +16,31 @@ const magic = "PAWLBACK"
 
 // Header describes a backup.
 type Header struct {
-	// Form is the version of the form of the file. Format is the format of the store.
+	// Form is the version of the file format. Format is the format of the store.
 	Form   int    `json:"form"`
 	Format uint32 `json:"format"`
-	// ID identifies the backup. Parent is the ID of the backup that it continues, "" for a full
-	// backup.
+	// ID identifies the backup. Parent is the ID of the backup that it continues. For a full backup
+	// Parent is "".
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"`
 	// Epoch identifies the store, in hexadecimal digits.
 	Epoch string `json:"epoch"`
-	// The backup contains the commits after Since, up to and including Group.
+	// Since and Group bound the commits in the backup. It contains the commits after Since, up to and
+	// including Group.
 	Since uint64 `json:"since"`
 	Group uint64 `json:"group"`
 	// At is the time at which the backup began, in Unix nanoseconds.
 	At int64 `json:"at"`
 }
 
-// ErrForeign means that this store did not make the backup that the new backup is to continue.
+// ErrForeign means that the backup which the new backup should continue was not made by this store.
 var ErrForeign = errors.New("this store has not made the backup that this one is to follow on")
 
-// ErrInvalid means that a file is not a complete backup, or that it is the wrong one.
+// ErrInvalid means that a file is not a complete backup, or that it is not the expected backup.
 var ErrInvalid = errors.New("not a whole backup")
 
-// next returns the header of the backup that continues the backup parent, whose last commit is
-// since. "" and 0 mean a full backup.
+// next returns the header of the backup that continues the backup parent. since is the last commit of
+// parent. "" and 0 select a full backup.
 func next(from Source, parent string, since uint64, at int64) (Header, error) {
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// A store remembers the backups that it has made, so that a new backup continues only one of these.
-// A copy of the directory that was used separately does not know the backups that the original has
-// made since. A restored store knows none.
+// A store remembers the backups that it has made, so that a new backup can continue only one of these.
+// If a copy of the directory is used separately, it does not know the backups that the original has
+// made since. A restored store knows no backups.
 
-// maxMarks is the number of backups that a store remembers.
+// maxMarks is the maximum number of backups that a store remembers.
 const maxMarks = 1000
 
 type mark struct {
@@ -24,7 +24,7 @@ type mark struct {
 	group uint64
 }
 
-// sinceOf returns the last commit in the backup with the given id, or 0 if id is "".
+// sinceOf returns the last commit in the backup with the given id. If id is "", it returns 0.
 func sinceOf(view View, id string) (since uint64, err error) {
 	if id == "" {
 		return 0, nil
@@ -43,8 +43,8 @@ func sinceOf(view View, id string) (since uint64, err error) {
 	return since, err
 }
 
-// note stores the mark of a backup after all its rows were written, and drops the oldest mark if
-// there are too many. The mark itself is stored after the last group of the backup.
+// note stores the mark of a backup after all rows of the backup were written. If there are too many
+// marks, it drops the oldest one. The mark itself is stored after the last group of the backup.
 func note(ctx context.Context, from Source, h Header) error {
 	marks, err := marksOf(from.View)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Read reads a backup and passes its rows to visit, page by page. If visit is nil, Read only
-// verifies them. The caller must not use the rows until Read has returned without an error, because
-// the digest is at the end of the backup. Errors: [ErrInvalid], and those of visit.
+// Read reads a backup and passes its rows to visit, page by page. If visit is nil, Read only verifies
+// the backup. The caller must not use the rows until Read has returned without an error, because the
+// digest is at the end of the backup. Errors: [ErrInvalid], and the errors of visit.
 func Read(in io.Reader, visit func(rows []layout.Op) error) (Header, error) {
 	r := &reader{in: in, sum: sha256.New(), visit: visit}
 	h, err := r.header()

@@ -23,8 +23,8 @@ type Target struct {
 	Write func(ctx context.Context, ops []layout.Op) error
 }
 
-// Order checks the order of the headers of a chain: the first backup must be a full one, and each
-// other backup must continue the one before it. Errors: [ErrInvalid].
+// Order checks the order of the headers of a chain. The first backup must be a full one, and each other
+// backup must continue the one before it. Errors: [ErrInvalid].
 func Order(chain []Header) error {
 	for i, h := range chain {
 		switch {
@@ -42,8 +42,8 @@ func Order(chain []Header) error {
 	return nil
 }
 
-// Restore writes a chain of n backups into an empty store. The caller has checked the order of the
-// chain. open returns the backup with the index i.
+// Restore writes a chain of n backups into an empty store. The caller must have checked the order of
+// the chain. open returns the backup with the index i.
 func Restore(ctx context.Context, to Target, n int, open func(i int) (io.ReadCloser, error)) error {
 	for i := range n {
 		if err := restoreOne(ctx, to, i == n-1, func() (io.ReadCloser, error) { return open(i) }); err != nil {
@@ -82,8 +82,7 @@ func restoreOne(ctx context.Context, to Target, last bool, open func() (io.ReadC
 	return err
 }
 
-// writeBytes and writeRows are the approximate size of one commit of a restore, in bytes and in
-// rows.
+// writeBytes and writeRows are the approximate limits of one commit of a restore, in bytes and in rows.
 const (
 	writeBytes = 2 << 20
 	writeRows  = 4096
@@ -126,7 +125,7 @@ func (s *sweeper) flush(ctx context.Context) error {
 	return writeAll(ctx, s.to, ops)
 }
 
-// filter drops the rows of a kind for which keep returns false.
+// filter drops the rows of a kind for which the function keep returns false.
 func (s *sweeper) filter(ctx context.Context, kind byte, keep func(txn *layout.Txn, item *kv.Iterator) (bool, error)) error {
 	err := s.to.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: []byte{kind}})
@@ -155,7 +154,7 @@ func (s *sweeper) filter(ctx context.Context, kind byte, keep func(txn *layout.T
 	return s.flush(ctx)
 }
 
-// heads keeps the heads of runs that the status index lists, because it lists every existing run.
+// heads drops the heads of runs that do not exist. The status index lists every existing run.
 func (s *sweeper) heads(ctx context.Context) error {
 	return s.filter(ctx, layout.KindHead, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
@@ -178,8 +177,8 @@ func (s *sweeper) heads(ctx context.Context) error {
 	})
 }
 
-// there reports whether the run of a row exists, or is being imported or removed. In the latter
-// cases the next start of the store completes the import's cleanup or the removal.
+// there reports whether the run of a row exists, or is being imported or removed. In the last two
+// cases, the next start of the store completes the cleanup or the removal.
 func (s *sweeper) there(txn *layout.Txn, ns uint32, run string) (bool, error) {
 	if there, err := layout.There(txn, ns, run); err != nil || there {
 		return there, err
@@ -215,8 +214,8 @@ func (s *sweeper) perRun(ctx context.Context) error {
 	return nil
 }
 
-// ofImport reports whether a row of an imported run may belong to the import. An import uses no ids
-// and ends with the record last. Any other row belongs to an earlier run with the same id that was
+// ofImport reports whether a row of an imported run may belong to the import. An import uses no ids,
+// and its last record is last. Any other row belongs to an earlier run with the same id, which was
 // deleted.
 func ofImport(item *kv.Iterator, last uint64) (bool, error) {
 	key := item.Key()
@@ -235,7 +234,7 @@ func ofImport(item *kv.Iterator, last uint64) (bool, error) {
 	return seq <= last, err
 }
 
-// callers keeps the ids of existing runs, and of deleted runs whose remains exist.
+// callers drops the ids of runs, except those of existing runs and of deleted runs whose remains exist.
 func (s *sweeper) callers(ctx context.Context) error {
 	return s.filter(ctx, layout.KindCallerID, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
@@ -265,7 +264,7 @@ func (s *sweeper) refs(ctx context.Context) error {
 	})
 }
 
-// pieces keeps the pieces of existing blobs and uploads, and the pieces that are being removed.
+// pieces drops pieces, except those of existing blobs and uploads and those that are being removed.
 func (s *sweeper) pieces(ctx context.Context) error {
 	owned := map[string]bool{}
 	err := s.to.View(func(txn *layout.Txn) error {
@@ -292,8 +291,7 @@ func (s *sweeper) pieces(ctx context.Context) error {
 	})
 }
 
-// piecesOf returns the prefix of the keys of the pieces that a row of a blob, an upload or a
-// removal stands for.
+// piecesOf returns the key prefix of the pieces that belong to a row of a blob, an upload or a removal.
 func piecesOf(item *kv.Iterator) ([]byte, error) {
 	if item.Key()[0] == layout.KindDrop {
 		return layout.Dropped(item.KeyCopy())
@@ -311,9 +309,9 @@ func piecesOf(item *kv.Iterator) ([]byte, error) {
 	return layout.PiecesPrefix(ns, up.Pieces), err
 }
 
-// cursors drops a row of cursors if a later row includes its cursors.
+// cursors drops a row of cursors if a later row contains the same cursors.
 func (s *sweeper) cursors(ctx context.Context) error {
-	// The scan runs backwards, so that it meets a row before the rows that this row includes.
+	// The scan runs backwards, so that a row is read before the rows whose cursors it contains.
 	next := map[uint32]uint64{}
 	return s.to.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Reverse: true})

@@ -16,16 +16,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// A frame of a backup consists of one byte for its kind, its length in four bytes, and its
-// contents.
+// A frame of a backup consists of one byte for its kind, four bytes for its length, and its contents.
 const (
 	frameHeader = 'H'
 	frameRows   = 'R'
 	frameEnd    = 'E'
 )
 
-// frameBytes is the size of the rows in one frame before compression. A reader refuses a frame of
-// more than mostFrame bytes.
+// frameBytes is the size of the rows in one frame before compression. If a frame has more than
+// mostFrame bytes, a reader refuses it.
 const (
 	frameBytes = 1 << 20
 	mostFrame  = 64 << 20
@@ -38,13 +37,13 @@ var stable = []byte{
 	layout.KindRunID, layout.KindCallerID, layout.KindBlobRef, layout.KindCursor, layout.KindBlobPiece, layout.KindPack,
 }
 
-// carried reports whether backups contain the rows of a kind. They do not contain the format marker
-// and the marks of backups, because each store has its own.
+// carried reports whether backups contain the rows of a kind. They do not contain the format marker and
+// the marks of backups, because each store has its own.
 func carried(kind byte) bool {
 	return layout.Kinds[kind].Row != "" && kind != layout.KindBackup
 }
 
-// end is the last frame of a backup: the counts and the digest of its contents.
+// end is the last frame of a backup. It contains the counts and the digest of the contents.
 type end struct {
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
@@ -65,9 +64,9 @@ type Source struct {
 	Note func(ctx context.Context, ops []layout.Op) error
 }
 
-// Take writes a backup to out. The backup contains what is newer than the backup with the id after,
-// or everything if after is "". at is the present time in Unix nanoseconds. Errors: [ErrForeign],
-// and those of the source and of out.
+// Take writes a backup to out. The backup contains what is newer than the backup with the id after. If
+// after is "", it contains everything. at is the current time in Unix nanoseconds. Errors:
+// [ErrForeign], and the errors of the source and of out.
 func Take(ctx context.Context, from Source, after string, at int64, out io.Writer) (Header, error) {
 	since, err := sinceOf(from.View, after)
 	if err != nil {
@@ -150,8 +149,8 @@ func (w *writer) kind(ctx context.Context, view View, kind byte, since uint64) e
 	return nil
 }
 
-// page reads one page of rows, beginning at the key from. next is the key at which the following
-// page begins, nil if no rows follow.
+// page reads one page of rows, beginning at the key from. next is the key at which the following page
+// begins. It is nil if no rows follow.
 func (w *writer) page(ctx context.Context, view View, from []byte, since uint64) (page, next []byte, err error) {
 	kind := from[:1]
 	err = view(func(txn *layout.Txn) error {

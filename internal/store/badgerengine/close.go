@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Close flushes and closes the files and releases the lock. It waits for the reclaimer, which
-// [Directory.StartMaintenance] started. The context of the reclaimer must have ended.
+// Close flushes and closes the files and releases the lock. It waits for the reclaimer that
+// [Directory.StartMaintenance] started. The context of the reclaimer must already have ended.
 func (d *Directory) Close() error {
 	if d.Reclaimer == nil {
 		return errors.Join(d.closeFlushed(), d.closeHead())
@@ -14,9 +14,9 @@ func (d *Directory) Close() error {
 	if err := d.Head.CheckPresent(); err != nil {
 		return fmt.Errorf("store closed: %w", err)
 	}
-	// When Badger closes, it flushes its memtable through a memory map. On a full disk that kills
-	// the process. The log contains everything, so in this case neither the flush nor a waiting
-	// compaction takes place.
+	// When Badger closes, it flushes its memtable through a memory map. On a full disk this would kill
+	// the process. The log contains all data, so in this case neither the flush nor a waiting
+	// compaction is done.
 	if err := d.Disk.Await(d.Reclaimer.Done(), d.Log.Unflushed, d.MinTableSpace()); err != nil {
 		return fmt.Errorf("store closed without flushing, nothing is lost: %w", err)
 	}
@@ -30,9 +30,9 @@ func (d *Directory) closeHead() error {
 	return d.Head.Close()
 }
 
-// closeFlushed closes the database. If Badger cannot flush its memtable, closeFlushed returns an
-// error instead, because Badger would retry for ever and the log contains everything. The lock then
-// stays until the process ends.
+// closeFlushed closes the database. If Badger cannot flush its memtable, closeFlushed returns an error,
+// because otherwise Badger would retry forever. No data is lost, because the log contains all data. The
+// lock is then held until the process ends.
 func (d *Directory) closeFlushed() error {
 	closed := make(chan error, 1)
 	go func() { closed <- errors.Join(d.CloseFiles(), d.Unlock()) }()

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// BareCommitter gives benchmarks direct access to the committer of a new store. The store holds
-// only the rows that the benchmark writes. [Store] itself has no method that writes bare rows.
+// BareCommitter gives benchmarks direct access to the committer of a new store. The store contains only
+// the rows that the benchmark writes. [Store] itself has no method that writes rows without checks.
 type BareCommitter struct{ store *Store }
 
 // NewBareCommitter creates a store in a directory that must be empty or absent.
@@ -30,7 +30,7 @@ func NewBareCommitter(opts Options) (*BareCommitter, error) {
 	return &BareCommitter{store: s}, nil
 }
 
-// Commit stores ops unchanged and waits until they are synced. The committer may put them into one
+// Commit stores ops unchanged and waits until they are synced. The committer may store them in one
 // group with the ops of other callers.
 func (y *BareCommitter) Commit(ctx context.Context, ops []layout.Op) error {
 	return y.store.write(ctx, &Writes{ops: ops, entry: -1})

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// A blob consists of one row under its hash, and of pieces under a separate name. The upload uses
-// that name from its first piece on, so that completing the upload copies no bytes.
+// A blob consists of one row under its hash, and of pieces under a separate name. The upload already
+// uses that name for its pieces, so that no bytes are copied when the upload is completed.
 
 // piecesOf returns the name of the pieces of an upload that begins at the time at.
 func piecesOf(key machine.UploadKey, at int64) [16]byte {
@@ -37,8 +37,8 @@ func (s *Store) Upload(ctx context.Context, ns uint32, key machine.UploadKey) (m
 	return up, ctx.Err()
 }
 
-// AppendUpload stores the next piece of an upload. before is the state that the caller has read. If
-// the stored state differs from it, the error is [machine.ErrUploadChanged].
+// AppendUpload stores the next piece of an upload. before is the state of the upload that the caller
+// has read. If the stored state is different, the error is [machine.ErrUploadChanged].
 func (s *Store) AppendUpload(ctx context.Context, ns uint32, key machine.UploadKey, before machine.Upload, piece []byte, at int64) (machine.Upload, error) {
 	after := before
 	expects := []expect{uploadIs(ns, key, before)}
@@ -62,9 +62,9 @@ func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
 	return e
 }
 
-// FinishUpload turns an upload into a blob. up is the state that the caller has read. If the stored
-// state differs from it, the error is [machine.ErrUploadChanged]. If the blob exists already,
-// FinishUpload only sets its time to blob.At and drops the pieces of the upload.
+// FinishUpload turns an upload into a blob. up is the state of the upload that the caller has read. If
+// the stored state is different, the error is [machine.ErrUploadChanged]. If the blob already exists,
+// FinishUpload only sets the time of the blob to blob.At and drops the pieces of the upload.
 func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadKey, up machine.Upload, blob machine.Blob) (existed bool, err error) {
 	at := layout.BlobKey(ns, blob.SHA256)
 	before, value, err := s.blob(at)
@@ -84,8 +84,8 @@ func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadK
 	return existed, s.write(ctx, w)
 }
 
-// dropPieces removes n pieces of an upload or of a blob. It removes them in the same commit as the
-// row, or after that commit if they are too many for it.
+// dropPieces removes n pieces of an upload or of a blob. It removes them in the same commit as the row.
+// If they are too many for this commit, it removes them after it.
 func (w *Writes) dropPieces(pieces [16]byte, n int) {
 	if n > dropPage {
 		w.drop(layout.PiecesPrefix(w.ns, pieces))

@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// SweepBlobs removes old blobs and abandoned uploads of a namespace. It removes a blob if it was
-// last stored before the time before, in Unix nanoseconds, and if no journal entry of any run
-// refers to it ("blob:sha256:<hex>"). It removes an upload if it got no piece since that time. The
-// commit that removes a blob checks again that no reference exists.
+// SweepBlobs removes old blobs and abandoned uploads of a namespace. It removes a blob if the blob was
+// last stored before the time before, in Unix nanoseconds, and if no journal entry of any run refers to
+// it ("blob:sha256:<hex>"). It removes an upload if the upload got no piece since that time. The commit
+// that removes a blob checks again that there is no reference.
 func (s *Store) SweepBlobs(ctx context.Context, ns uint32, before int64) (machine.BlobSweep, error) {
 	var sweep machine.BlobSweep
 	if err := s.dropBlobs(ctx, ns, before, &sweep); err != nil {
@@ -120,7 +120,8 @@ func dropWrites(ns uint32, row layout.Op, pieces [16]byte, n int) *Writes {
 
 func (s *Store) drop(ctx context.Context, w *Writes) (bool, error) {
 	if w.requireNoRefs != nil {
-		// Most old blobs have references. Finding one here saves a request to the committer.
+		// Most old blobs have references. This check finds most of them without a request to the
+		// committer.
 		referred, err := s.referred(w.requireNoRefs)
 		if err != nil || referred {
 			return false, err
@@ -133,7 +134,7 @@ func (s *Store) drop(ctx context.Context, w *Writes) (bool, error) {
 	return err == nil, err
 }
 
-// errReferred means that a reference to the blob exists, so that the blob must stay.
+// errReferred means that a reference to the blob exists, so the blob must not be removed.
 var errReferred = errors.New("the blob is referred to")
 
 // referred reports whether the synced state of the store has a key under the prefix p of

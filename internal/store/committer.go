@@ -44,18 +44,19 @@ type committer struct {
 	acks chan kv.Result
 	stop chan struct{}
 	done chan struct{}
-	// abandoned is closed if the engine does not complete a running commit.
+	// abandoned is closed if the engine cannot complete a running commit.
 	abandoned chan struct{}
 
 	cursors    map[uint32]uint64
 	recentSeqs recentSeqs
 	knownIDs   knownIDs
-	// sentGuarded are the guarded values of the last group that was sent.
+	// sentGuarded contains the guarded values of the last group that was sent.
 	sentGuarded map[string][]byte
 	flight      *group
 	ts          uint64
 	groups      uint64
-	// failure, if not nil, makes every further write fail. Only the committer sets it, once.
+	// failure makes every further write fail if it is not nil. Only the committer sets it, and only
+	// once.
 	failure error
 }
 
@@ -76,8 +77,8 @@ func newCommitter(s *Store, ts uint64, cursors map[uint32]uint64) *committer {
 	}
 }
 
-// submit hands a batch to the committer and waits for its outcome. The context limits only the
-// wait: a batch that was handed over is still committed.
+// submit passes a batch to the committer and waits for its outcome. The context limits only the wait. A
+// batch that the committer has received is still committed.
 func (c *committer) submit(ctx context.Context, w *Writes) error {
 	r := &request{w: w, done: make(chan error, 1)}
 	select {
@@ -106,8 +107,8 @@ func (c *committer) submit(ctx context.Context, w *Writes) error {
 	}
 }
 
-// outcome returns the outcome of a request after the committer has ended: its answer, or an
-// error if the committer never received it.
+// outcome returns the outcome of a request after the committer has ended. This is the answer to the
+// request, or an error if the committer never received it.
 func (r *request) outcome() error {
 	select {
 	case err := <-r.done:
@@ -139,8 +140,8 @@ func (c *committer) run() {
 			c.enqueue(next, r, &held)
 		case result := <-c.acks:
 			g, err := c.publish(result)
-			// The next group is sent before the callers of the last group are answered, so that
-			// the disk does not wait for them.
+			// The next group is sent before the callers of the last group are answered, so that the
+			// disk is not idle in the meantime.
 			next = c.launch(next, &held)
 			c.respond(g, err)
 			c.answered(g)
@@ -152,8 +153,8 @@ func (c *committer) run() {
 	}
 }
 
-// launch sends the collected group unless another one is in flight. It returns the group to
-// collect next.
+// launch sends the collected group, unless another group is in flight. It returns the group that is
+// collected next.
 func (c *committer) launch(next *group, held **request) *group {
 	if c.failure != nil || c.flight != nil || len(next.requests) == 0 {
 		return next
@@ -179,8 +180,8 @@ func (c *committer) abandon(next *group, held **request) *group {
 	return &group{}
 }
 
-// stopping returns the stop signal once no group is collected or in flight. Until then it
-// returns a channel that never fires, so that a close finishes the work first.
+// stopping returns the stop signal if no group is collected or in flight. Otherwise it returns a
+// channel that never fires, so that the running work is finished before the store closes.
 func (c *committer) stopping(next *group) <-chan struct{} {
 	if c.flight != nil || len(next.requests) > 0 || len(c.queue) > 0 {
 		return nil
@@ -188,7 +189,7 @@ func (c *committer) stopping(next *group) <-chan struct{} {
 	return c.stop
 }
 
-// gather takes the requests that already wait in the queue. It does not wait for more.
+// gather takes the requests that are already in the queue. It does not wait for more requests.
 func (c *committer) gather(next *group, held **request) {
 	for *held == nil {
 		select {
@@ -200,8 +201,8 @@ func (c *committer) gather(next *group, held **request) {
 	}
 }
 
-// enqueue admits a batch to the group, or answers it with the error. A batch that does not fit
-// any more is held for the next group.
+// enqueue admits a batch to the group. If the batch cannot be admitted, it answers the batch with the
+// error. A batch that no longer fits in the group is kept for the next group.
 func (c *committer) enqueue(next *group, r *request, held **request) {
 	if err := c.open(next, r.w); err != nil {
 		r.done <- err
@@ -215,14 +216,14 @@ func (c *committer) enqueue(next *group, r *request, held **request) {
 		c.refuse(next, r, err)
 	}
 	if len(next.requests) == 0 {
-		// The next batch must be checked against what is synced when it arrives.
+		// The next batch must be checked against the data that is synced when it arrives.
 		c.shut(next)
 	}
 }
 
-// flushWatermarks stores the watermarks that scans have raised, as a batch of the group being
-// collected. Batches that are admitted later may lower them again. An error is ignored: an
-// older watermark is correct too, only slower.
+// flushWatermarks stores the watermarks that scans have raised, as a batch of the group that is being
+// collected. Batches that are admitted later may lower them again. An error can be ignored, because an
+// older watermark is also correct, only slower.
 func (c *committer) flushWatermarks(next *group, held **request) {
 	queues := c.watermarks.behind()
 	if queues == 0 || *held != nil || c.failure != nil {
@@ -232,8 +233,9 @@ func (c *committer) flushWatermarks(next *group, held **request) {
 	c.enqueue(next, &request{w: w, done: make(chan error, 1)}, held)
 }
 
-// refuse answers a batch whose precondition failed. It answers at once if the write that the batch
-// conflicts with is visible, otherwise together with the group that contains that write.
+// refuse answers a batch whose precondition failed. If the write that the batch conflicts with is
+// visible, refuse answers immediately. Otherwise it answers together with the group that contains that
+// write.
 func (c *committer) refuse(next *group, r *request, err error) {
 	switch {
 	case len(next.requests) > 0:
@@ -245,10 +247,10 @@ func (c *committer) refuse(next *group, r *request, err error) {
 	}
 }
 
-// open checks that the disk has space for a batch, and starts the group with its first batch.
-// The group reads at the last synced group or a later one, and the engine keeps that version
-// until the group is sent. The view does not include the group in flight; recentSeqs and sentGuarded
-// contain its writes.
+// open checks that the disk has space for a batch, and starts the group with its first batch. The group
+// reads the last synced group or a later one, and the engine keeps that version until the group is
+// sent. The view does not include the group in flight. recentSeqs and sentGuarded contain the writes of
+// that group.
 func (c *committer) open(g *group, w *Writes) error {
 	if c.failure != nil {
 		return c.failure
@@ -298,7 +300,7 @@ func (c *committer) send(g *group) {
 	g.batch.Commit(c.ts, func(r kv.Result) { c.acks <- r })
 }
 
-// publish makes a synced group visible to reads. The group's callers are answered later.
+// publish makes a synced group visible to reads. The callers of the group are answered later.
 func (c *committer) publish(result kv.Result) (*group, error) {
 	g := c.flight
 	c.flight = nil
@@ -320,8 +322,9 @@ func (c *committer) publish(result kv.Result) (*group, error) {
 	return g, err
 }
 
-// unstored returns the reason why a group is not stored, nil if it is. Even a group that is
-// certainly not stored makes the store read-only, because later batches were checked against it.
+// unstored returns the reason why a group is not stored. It returns nil if the group is stored. Even if
+// it is certain that a group is not stored, the store becomes read-only, because later batches were
+// checked against this group.
 func unstored(r kv.Result) error {
 	if r.Outcome != kv.Stored && r.Err == nil {
 		return errOutcomeMissing
@@ -361,8 +364,8 @@ func (c *committer) tails(g *group) map[uint32]uint64 {
 	return tails
 }
 
-// markFailed makes the store read-only for good, because it is unknown which part of the group
-// was stored.
+// markFailed makes the store permanently read-only, because it is unknown which part of the group was
+// stored.
 func (c *committer) markFailed(cause error) error {
 	if c.failure == nil {
 		c.failure = fmt.Errorf("%w: %w", machine.ErrIndeterminate, cause)
@@ -373,7 +376,7 @@ func (c *committer) markFailed(cause error) error {
 
 // Stats counts the commits since the store was opened.
 type Stats struct {
-	// Groups counts synced transactions; Batches, Keys and Bytes count their contents.
+	// Groups is the number of synced transactions. Batches, Keys and Bytes count their contents.
 	Groups, Batches, Keys, Bytes int64
 }
 

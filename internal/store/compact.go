@@ -18,17 +18,17 @@ import (
 type Compaction struct {
 	Dir  string
 	Rows int64
-	// Before and After are the bytes on disk before and after the compaction.
+	// Before is the disk space before the compaction, and After the disk space after it, in bytes.
 	Before, After int64
 }
 
-// Compact rewrites the store in opts.Dir without superseded and removed values. No other process
-// may have the store open. Compact writes the new store into the directory to. If to is "", Compact
-// builds the new store beside the old one and then replaces the old one in one step. Compact proves
-// the whole new store before that; graphs returns the graphs of the packs in it. After an
-// interruption at any moment the directory holds its old contents, and the next call removes the
-// partial result. The new store has the same identity, and its rows have the same versions. A
-// symbolic link to the directory remains a link.
+// Compact rewrites the store in opts.Dir without superseded and removed values. No other process may
+// have the store open. If to is not "", Compact writes the new store into the directory to. If to is
+// "", Compact builds the new store next to the old one and then replaces the old one in one step.
+// Before that, Compact checks the whole new store. graphs returns the graphs of the packs in it. If
+// Compact is interrupted at any moment, the directory contains its old contents, and the next call
+// removes the partial result. The new store has the same identity, and its rows have the same versions.
+// A symbolic link to the directory remains a link.
 //
 // Errors: [ErrLocked], [ErrFormat], *machine.Error DISK_LOW, [compact.ErrSwap].
 func Compact(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (out Compaction, err error) {
@@ -59,7 +59,7 @@ func compactInto(ctx context.Context, opts Options, to string, graphs func(*Stor
 	return err
 }
 
-// rewrite copies the rows of this store into a new store and proves the new store.
+// rewrite copies the rows of this store into a new store and then checks the new store.
 func (s *Store) rewrite(ctx context.Context, at *compact.StagedDir, dir *badgerengine.Directory, graphs func(*Store) check.Graphs, out *Compaction) error {
 	err := s.checkFormat()
 	if at.Epoch, at.Group = s.epoch, dir.Last(); err == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CountRuns counts the runs of a namespace that have one of the statuses. It reads no heads, and
-// reads the status index only once per process; see [runCounts].
+// CountRuns counts the runs of a namespace that have one of the statuses. It does not read heads. It
+// reads the status index only once in a process, see [runCounts].
 func (s *Store) CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error) {
 	names := make([]string, 0, len(statuses))
 	seen := make(map[machine.Status]bool, len(statuses))

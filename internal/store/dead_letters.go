@@ -13,13 +13,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// trimPage is the number of letters that one commit removes.
+// trimPage is the number of dead letters that one commit removes.
 const trimPage = 1024
 
 // letterTrimmer removes dead letters of one store. It is safe for concurrent use.
 type letterTrimmer struct {
-	// View reads at the last synced group. Write stores rows of a namespace and waits until they
-	// are synced.
+	// View reads the last synced group. Write stores rows of a namespace and waits until they are
+	// synced.
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, ns uint32, ops []layout.Op) error
 }
@@ -29,15 +29,15 @@ type letterTrimmer struct {
 type letterBox struct {
 	prefix []byte
 	n      int
-	// old is the number of letters, counted from the oldest, that Trim removes: those that are too
-	// old, and those that exceed the limit.
+	// old is the number of letters that Trim removes, counted from the oldest. These are the letters
+	// that are too old and the letters above the limit.
 	old int
 }
 
-// Trim removes dead letters of one namespace. It first removes the letters that were given up
-// before the time before, in Unix nanoseconds. If more than most letters remain, it removes the
-// oldest letters of the subscription that has the most, until most remain. If most is 0, their
-// number is not limited.
+// Trim removes dead letters of one namespace. First it removes the letters that became dead before the
+// time before, in Unix nanoseconds. If more than most letters remain, it removes the oldest letters of
+// the subscription that has the most letters, until most remain. If most is 0, their number is not
+// limited.
 func (t *letterTrimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (removed int, err error) {
 	var boxes []*letterBox
 	err = t.View(func(txn *layout.Txn) (err error) {
@@ -97,8 +97,8 @@ func givenUpBefore(item *kv.Iterator, before int64) (is bool, err error) {
 	return is, err
 }
 
-// levelBoxes marks letters of the fullest boxes as old until all boxes together keep at most most
-// letters.
+// levelBoxes marks letters of the fullest boxes as old until all boxes together have at most `most`
+// other letters.
 func levelBoxes(boxes []*letterBox, most int) {
 	left, tallest := 0, 0
 	for _, b := range boxes {
@@ -150,23 +150,23 @@ func (t *letterTrimmer) first(ctx context.Context, prefix []byte, n int) (ops []
 	return ops, err
 }
 
-// Limits of the dead letters of one subscription. When a new letter exceeds them, the oldest
-// letters are removed.
+// These constants limit the dead letters of one subscription. If a new letter exceeds a limit, the
+// oldest letters are removed.
 const (
 	maxDeadLetters     = 10_000
 	maxDeadLetterBytes = 256 << 20
 )
 
-// oldestRows and oldestBytes limit the letters that one call removes: their number, and the bytes
+// oldestRows and oldestBytes limit the letters that one call removes, by their number and by the size
 // of their keys.
 const (
 	oldestRows  = 4096
 	oldestBytes = 256 << 10
 )
 
-// Oldest returns ops that remove the oldest letters under the prefix p, so that the letters,
-// together with a new one, stay within mostRows and mostBytes. It returns at most one page of ops;
-// the next new letter removes more.
+// Oldest returns ops that remove the oldest letters under the prefix p, so that the remaining letters
+// and a new one are within mostRows and mostBytes. It returns at most one page of ops. The next new
+// letter removes more.
 func (t *letterTrimmer) Oldest(p []byte, mostRows int, mostBytes int64) (old []layout.Op, err error) {
 	err = t.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})

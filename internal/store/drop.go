@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Dependent rows may be too many for one commit. They are then removed in steps: the commit that
-// removes the main row also stores a mark with the prefix of the dependent rows. Further commits
-// remove one page of rows each, and the last one removes the mark. If the process dies in between,
-// the mark remains, and the next opening of the store continues the removal.
+// Dependent rows may be too many for one commit. In this case they are removed in steps. The commit
+// that removes the main row also stores a mark with the prefix of the dependent rows. Each of the
+// further commits removes one page of rows, and the last one removes the mark. If the process dies in
+// between, the mark remains, and the removal continues when the store is opened again.
 
-// dropPage and dropBytes limit the rows that one commit of a removal deletes: their number, and the
-// bytes of their keys.
+// dropPage and dropBytes limit the rows that one commit of a removal deletes, by their number and by
+// the size of their keys.
 const (
 	dropPage  = 4096
 	dropBytes = 256 << 10
 )
 
-// drop requests that the rows under the prefix p are removed after these writes were stored.
+// drop requests the removal of the rows under the prefix p after these writes are stored.
 func (w *Writes) drop(p []byte) {
 	w.ops = append(w.ops, layout.Op{Key: layout.DropKey(p), Value: codec.Mark})
 	w.dropped = p
@@ -36,8 +36,8 @@ func undropped(p []byte, miss error) expect { return expect{key: layout.DropKey(
 // errDropped means that another caller has completed the removal.
 var errDropped = errors.New("the rows are removed")
 
-// dropUnder removes the rows under a prefix whose mark is stored. The mark prevents new rows
-// under the prefix.
+// dropUnder removes the rows under a prefix. The mark of the prefix must be stored. The mark prevents
+// new rows under the prefix.
 func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 	mark := layout.DropKey(p)
 	for {
@@ -67,9 +67,8 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 	}
 }
 
-// keysUnder returns keys under the prefix p: at most limit keys, and keys of about most bytes.
-// taken is the number of bytes that their rows occupy on disk. more reports whether further keys
-// exist.
+// keysUnder returns ops for keys under the prefix p, at most limit keys of together about most bytes.
+// taken is the disk space of their rows in bytes. more reports whether there are further keys.
 func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, taken int64, more bool, err error) {
 	size := 0
 	err = s.view(func(txn *layout.Txn) error {

@@ -15,9 +15,8 @@ func (s *Store) EraseRun(ctx context.Context, ns uint32, run string, asked machi
 	return end.State(), duplicate, err
 }
 
-// writeErasure stores rows of an erasure. A nearly full disk still accepts them, because a
-// deletion, which frees space, begins with an erasure. If absent is not nil, that key must not
-// exist.
+// writeErasure stores rows of an erasure. It stores them even if the disk is nearly full, because a
+// deletion, which frees space, begins with an erasure. If absent is not nil, this key must not exist.
 func (s *Store) writeErasure(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error {
 	w := &Writes{ns: ns, entry: -1, reclaimsSpace: true, ops: ops}
 	if absent != nil {

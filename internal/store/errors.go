@@ -10,7 +10,7 @@ import (
 // ErrFormat is [datadir.ErrFormat].
 var ErrFormat = datadir.ErrFormat
 
-// FormatError means that a directory has a different format from this program's. It wraps
+// FormatError means that a directory has a format other than this program's format. It wraps
 // [ErrFormat].
 type FormatError struct {
 	// Found is the format of the directory, Want the format of this program.

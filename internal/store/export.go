@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
-// exportRun writes the portable file of a run in its present state: its pack, its entries as they
-// are stored, and the existing blobs that it refers to. Errors: machine.ErrNoRun, and those of the
-// writer.
+// exportRun writes the portable file of a run in its current state. The file contains the pack of the
+// run, the entries as they are stored, and the existing blobs that the run refers to. Errors:
+// machine.ErrNoRun, and the errors of the writer.
 func exportRun(ctx context.Context, s *Store, ns uint32, run string, out io.Writer) error {
 	x := &runExporter{Store: s, ns: ns, run: run}
 	if err := x.export(ctx, out); err != nil {
@@ -78,7 +78,7 @@ func (x *runExporter) export(ctx context.Context, out io.Writer) error {
 }
 
 // entries writes the journal. It returns the hashes of the blobs that the journal refers to, in the
-// order of their first mention.
+// order of their first occurrence.
 func (x *runExporter) entries(ctx context.Context, last uint64, w *runfile.Writer) ([][32]byte, error) {
 	var refs [][32]byte
 	seen := make(map[[32]byte]bool)
@@ -105,8 +105,8 @@ func (x *runExporter) entries(ctx context.Context, last uint64, w *runfile.Write
 	return refs, nil
 }
 
-// raw reads one page of stored entries, beginning with the entry of the record next. It also
-// returns the number of the record after that page.
+// raw reads one page of stored entries, beginning with the entry of the record next. It also returns
+// the number of the first record after that page.
 func (x *runExporter) raw(ctx context.Context, next, last uint64) ([][]byte, uint64, error) {
 	var values [][]byte
 	err := x.View(func(txn *layout.Txn) error {

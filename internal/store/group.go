@@ -12,15 +12,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// The limits of a group. They also limit a batch, because a batch is never split.
+// These are the limits of a group. They also limit a batch, because a batch is never split.
 const (
 	maxGroupBytes = 8 << 20
 	maxGroupKeys  = 50_000
 )
 
-// size is the size of a batch or of a group. bytes counts all bytes. inTree counts only the bytes
-// that count against the engine's limit, because large values may be stored separately. keys counts
-// the keys.
+// size is the size of a batch or of a group. bytes is the number of all bytes. inTree is the number of
+// bytes that count against the engine's limit; large values may be stored separately and are not
+// counted. keys is the number of keys.
 type size struct {
 	bytes, inTree int64
 	keys          int
@@ -30,8 +30,8 @@ func (a size) plus(b size) size {
 	return size{bytes: a.bytes + b.bytes, inTree: a.inTree + b.inTree, keys: a.keys + b.keys}
 }
 
-// boundsOf returns the bounds of the engine, reduced to those of the store where the store's are
-// lower.
+// boundsOf returns the bounds of the engine. If a bound of the store is lower, it replaces the engine's
+// bound.
 func boundsOf(e kv.KV) kv.Bounds {
 	b := e.Bounds()
 	b.Keys, b.Key = min(b.Keys, maxGroupKeys), min(b.Key, layout.MaxKey)
@@ -43,12 +43,12 @@ func (s *Store) fits(z size) bool {
 	return z.bytes <= maxGroupBytes && z.keys <= s.bounds.Keys && z.inTree <= s.bounds.Bytes
 }
 
-// measure computes the size of a batch. It is called once, before the batch is handed to the
-// committer.
+// measure computes the size of a batch. It is called once, before the committer receives the batch.
 func (s *Store) measure(w *Writes) size {
 	z := size{keys: len(w.ops)}
 	if w.entry >= 0 {
-		// The batch's part of the row of cursors, and the row itself if the batch is alone.
+		// This counts the batch's part of the row of cursors, and the row itself for the case that the
+		// batch is alone in its group.
 		z.keys++
 		z.inTree += int64(len(w.runID)) + 64
 	}
@@ -68,7 +68,7 @@ func (s *Store) measure(w *Writes) size {
 	return z
 }
 
-// checkSize returns an error if a batch is too large for a group of its own, or if one of its keys
+// checkSize returns an error if a batch is too large even for a group of its own, or if one of its keys
 // is too long for the engine.
 func (s *Store) checkSize(w *Writes) error {
 	for i := range w.ops {
@@ -112,8 +112,8 @@ type refusal struct {
 
 // group is a group that the committer collects.
 type group struct {
-	// txn reads at ts, the last synced group. It is nil before the first request and after the
-	// group was sent. batch takes the writes, which txn does not show.
+	// txn reads the group ts, which is the last synced group. It is nil before the first request and
+	// after the group was sent. batch collects the writes. txn does not show them.
 	txn      *layout.Txn
 	ts       uint64
 	batch    kv.Batch
@@ -122,10 +122,10 @@ type group struct {
 	// because the writes that they conflict with must be visible first.
 	refused []refusal
 	size    size
-	// guarded maps the keys that preconditions may read to the values that the group sets.
+	// guarded maps the keys that preconditions may read to the values that the group sets for them.
 	guarded map[string][]byte
-	// cursorRows are the values of the group's rows of cursors, by namespace: its entries in
-	// the order of their cursors.
+	// cursorRows are the values of the group's rows of cursors for each namespace. A value contains the
+	// entries of the group in the order of their cursors.
 	cursorRows map[uint32][]byte
 	number     uint64
 	// rows counts the rows that were set.
@@ -136,8 +136,8 @@ func (g *group) info() Group {
 	return Group{Number: g.number, Batches: len(g.requests), Keys: g.rows, Bytes: g.size.bytes}
 }
 
-// checkPreconditions checks a batch's preconditions against the store and all earlier batches,
-// and adds the batch to the group. An error concerns this batch only, and none of its rows is
+// checkPreconditions checks a batch's preconditions against the store and all earlier batches, and adds
+// the batch to the group. If there is an error, it concerns only this batch, and none of its rows is
 // set.
 func (c *committer) checkPreconditions(g *group, r *request) error {
 	if err := c.checkSeq(g, r.w); err != nil {
@@ -192,7 +192,7 @@ func (c *committer) checkSeq(g *group, w *Writes) error {
 	return nil
 }
 
-// lookup reads a guarded key as it will be once the earlier group is stored.
+// lookup reads the value that a guarded key will have after the earlier groups are stored.
 func (c *committer) lookup(g *group, key []byte) ([]byte, error) {
 	if v, ok := g.guarded[string(key)]; ok {
 		return v, nil
@@ -203,8 +203,8 @@ func (c *committer) lookup(g *group, key []byte) ([]byte, error) {
 	return layout.Get(g.txn, key)
 }
 
-// read reads the values from which the batch's ops compute theirs. It runs before any row is
-// set, so that a failed read concerns this batch only.
+// read reads the values from which ops of the batch compute their own values. It runs before any row is
+// set, so that a failed read concerns only this batch.
 func (c *committer) read(g *group, w *Writes) error {
 	for i := range w.ops {
 		if !w.ops[i].Merges() {
@@ -219,7 +219,7 @@ func (c *committer) read(g *group, w *Writes) error {
 	return nil
 }
 
-// addToGroup assigns the batch its cursor and sets its keys.
+// addToGroup assigns a cursor to the batch and sets its keys.
 func (c *committer) addToGroup(g *group, r *request) error {
 	w := r.w
 	if w.entry >= 0 {
@@ -262,9 +262,9 @@ func (c *committer) setRow(g *group, op *layout.Op) error {
 	return nil
 }
 
-// addCursorRows adds the rows of cursors: one per namespace, under the last cursor of the
-// group. They are never deleted, so that tables and logs show with which group they end. A
-// group without entries gets a row of its own for that.
+// addCursorRows adds the rows of cursors. There is one row for each namespace, with the last cursor of
+// the group as its key. The rows are never deleted, so that tables and logs show with which group they
+// end. A group without entries gets a special row for this purpose.
 func (c *committer) addCursorRows(g *group) {
 	if len(g.cursorRows) == 0 {
 		g.set(&layout.Op{Key: layout.GroupKey, Value: layout.Number(nil, c.ts)})
@@ -286,9 +286,9 @@ func (g *group) set(op *layout.Op) {
 	g.batch.Set(op.Key, op.Value)
 }
 
-// recentSeqs is a cache of the last seq of recently written runs, so that most preconditions
-// need no read of the store. It has two generations. It always covers the group being collected
-// and the one being synced, which an LRU cache could not guarantee.
+// recentSeqs caches the last seq of runs that were written recently, so that most preconditions do not
+// need a read of the store. It has two generations. It always includes the group being collected and
+// the group being synced. An LRU cache could not guarantee this.
 type recentSeqs struct {
 	now, before map[string]uint64
 }
@@ -305,15 +305,15 @@ func (r *recentSeqs) last(run []byte) (uint64, bool) {
 
 func (r *recentSeqs) put(run []byte, seq uint64) { r.now[string(run)] = seq }
 
-// turn is called when a group was sent. It may drop the older generation.
+// turn is called after a group was sent. It may drop the older generation.
 func (r *recentSeqs) turn() {
 	if len(r.now) >= recentRuns {
 		r.now, r.before = make(map[string]uint64, recentRuns), r.now
 	}
 }
 
-// holdsApart reports whether a value of the group reaches the size from which values are stored
-// separately. With size 0 no value is.
+// holdsApart reports whether the group has a value of at least the size above which values are stored
+// separately. If size is 0, no value is stored separately.
 func (g *group) holdsApart(size int64) bool {
 	if size == 0 || g.size.bytes < size {
 		return false
@@ -333,7 +333,7 @@ func (g *group) holdsApart(size int64) bool {
 	return false
 }
 
-// last returns the group's last entry, nil if it has none.
+// last returns the group's last entry. It returns nil if the group has no entries.
 func (g *group) last() *layout.LastEntry {
 	for _, r := range slices.Backward(g.requests) {
 		if w := r.w; w.entry >= 0 {
@@ -343,7 +343,7 @@ func (g *group) last() *layout.LastEntry {
 	return nil
 }
 
-// ops returns what the group stores, except its cursors and watermarks.
+// ops returns all rows that the group stores, except its cursors and watermarks.
 func (g *group) ops() iter.Seq[*layout.Op] {
 	return func(yield func(*layout.Op) bool) {
 		for _, r := range g.requests {

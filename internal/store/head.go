@@ -8,15 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Replay applies the inputs of a run's last entries again and returns the resulting state. head is
-// the state before those entries. PrevHash of the returned state is the hash of the last entry. The
-// caller that runs the machine passes a Replay to the store, because the store knows neither packs
-// nor rules.
+// Replay applies the inputs of a run's last entries again and returns the resulting state. head is the
+// state before those entries. PrevHash of the returned state is the hash of the last entry. The store
+// gets this function from the code that runs the machine, because the store knows neither packs nor
+// rules.
 type Replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error)
 
-// ReplayWith sets the function that computes the state of runs that have entries after their
-// stored head. Call it before the first read of a run: until then a read of a run with later
-// entries is an error.
+// ReplayWith sets the function that computes the state of runs that have entries after their stored
+// head. It must be called before the first read of a run. Until then, a read of a run with later
+// entries returns an error.
 func (s *Store) ReplayWith(replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error)) {
 	r := Replay(replay)
 	s.replay.Store(&r)
@@ -25,8 +25,8 @@ func (s *Store) ReplayWith(replay func(ctx context.Context, head *machine.State,
 // errNoReplay means that ReplayWith was not called.
 var errNoReplay = errors.New("the run goes on behind its stored head, and the store was not told how to replay it")
 
-// headAt returns the state of a run after its last entry. It replays the entries after the stored
-// head, which are fewer than layout.HeadEvery. It works for every run at any time, also after a
+// headAt returns the state of a run after its last entry. It replays the entries after the stored head.
+// There are fewer than layout.HeadEvery of them. It works for every run at any time, even after a
 // crash.
 func (s *Store) headAt(ctx context.Context, txn *layout.Txn, ns uint32, run string) (*machine.State, error) {
 	head, err := layout.StoredHead(txn, ns, run)

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Held lists at most limit held calls after the position after, in the order of the time since
-// which each call waits. newest reverses the order. A zero position means the start of the list.
+// Held lists at most limit held calls after the given position, in the order of the time at which each
+// call began to wait. newest reverses the order. A zero position means the start of the list.
 func (s *Store) Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) (places []machine.HeldPlace, err error) {
 	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), machine.HeldIndex)
 	start := slices.Clone(p)

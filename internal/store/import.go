@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
-// importBytes and importKeys are the approximate size of one commit of an import, in bytes and in
+// importBytes and importKeys are the approximate limits of one commit of an import, in bytes and in
 // keys.
 const (
 	importBytes = 2 << 20
@@ -24,10 +24,10 @@ const (
 
 // Import stores the run of an unpacked file: its journal, its checkpoints, its artifact and message
 // rows, and a head that is marked as imported. The run gets no cursors, ids, timers, outbox rows or
-// ready turn, so that it never executes. Import proves the whole run before it stores any row, and
-// stores the head last, so that a visible run is complete. row names the pack, which is stored only
-// under its digest. at is the present time in Unix nanoseconds. The second result is true if the
-// same run was imported before.
+// ready turn, so that it is never executed. Import checks the whole run before it stores any row, and
+// stores the head last, so that a visible run is complete. row describes the pack, which is stored only
+// under its digest. at is the current time in Unix nanoseconds. duplicate reports whether the same run
+// was imported before.
 //
 // Errors: *machine.Error EXPORT_INVALID with the first bad seq, RUN_EXISTS.
 func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, bool, error) {
@@ -87,8 +87,8 @@ type importer struct {
 	upload *blobUpload
 }
 
-// store writes the rows of the run. The first commit sets a mark, and the last commit, which stores
-// the head, removes it.
+// store writes the rows of the run. The first commit sets a mark. The last commit stores the head and
+// removes the mark.
 func (s *Store) store(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, error) {
 	i := &importer{s: s, at: at, Prover: check.Prover{Ns: ns, Run: x.RunID, Graph: g}}
 	mark := layout.RunKey(nil, layout.KindImport, ns, x.RunID)
@@ -132,7 +132,7 @@ func (i *importer) add(op layout.Op) {
 	i.bytes += len(op.Key) + len(op.Value)
 }
 
-// entry adds the rows of an entry that an imported run keeps: entries, checkpoints, artifacts,
+// entry adds those rows of an entry that an imported run has: the entry, checkpoints, artifacts,
 // messages and blob references.
 func (i *importer) entry(ctx context.Context, value []byte) error {
 	codec.SetCursor(value, 0)
@@ -161,7 +161,7 @@ func (i *importer) flush(ctx context.Context) error {
 	return i.s.write(ctx, &Writes{ns: i.Ns, entry: -1, ops: ops})
 }
 
-// finish stores the head, which makes the run visible, and removes the mark.
+// finish stores the head, which makes the run visible. It removes the mark in the same commit.
 func (i *importer) finish(ctx context.Context, mark []byte) (*machine.State, error) {
 	st := *i.Progress
 	st.Imported = true
@@ -249,8 +249,8 @@ func (s *Store) dropUnfinished() error {
 	return nil
 }
 
-// dropUnfinishedOf removes the rows of an earlier, unfinished import of the same run. Such rows
-// exist if the disk was too full to remove them at that time.
+// dropUnfinishedOf removes the rows of an earlier, unfinished import of the same run. There are such
+// rows if the disk was too full to remove them earlier.
 func (s *Store) dropUnfinishedOf(mark []byte) error {
 	var value []byte
 	err := s.view(func(txn *layout.Txn) (err error) {

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Journal returns the entries of all runs of a namespace whose cursor is greater than after, in
-// cursor order, and the last cursor that it has read. It reads at most 256 entries and about 1 MiB.
-// It skips entries of deleted runs. If it returns no entry, no entry exists up to the returned
+// Journal returns the entries of all runs of a namespace whose cursor is greater than after, in the
+// order of cursors, and the last cursor that it has read. It reads at most 256 entries and about 1 MiB.
+// It skips entries of deleted runs. If it returns no entry, there is no entry up to the returned
 // cursor.
 func (s *Store) Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error) {
 	page = bound(page)

@@ -6,16 +6,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// knownIDs caches the idempotency ids of runs that began since the store was opened. Most events
-// bring a new id. To prove from the database that an id is new, a read must search every level. For
-// a run in the cache, the cached ids are proof enough. If a run was evicted, the proof costs a
-// read. Only the committer uses the cache. The cache is not an LRU cache, because every commit
-// looks ids up, and here a lookup by bytes allocates no string.
+// knownIDs caches the idempotency ids of runs that began after the store was opened. Most events have a
+// new id. To find out from the database that an id is new, a read must search every level of the tree.
+// If a run is in the cache, no read is needed, because the cache contains all ids of the run. If a run
+// was evicted, a read is needed. Only the committer uses the cache. It is not an LRU cache, because
+// every commit looks up ids, and a lookup by bytes does not allocate a string here.
 type knownIDs struct {
 	seed maphash.Seed
-	// runs maps head keys to the hashes of all ids of the run.
+	// runs maps the head key of a run to the hashes of all ids of the run.
 	runs map[string]map[uint64]struct{}
-	// held counts the hashes and the runs in the cache.
+	// held is the number of hashes and runs in the cache.
 	held int
 }
 
@@ -26,7 +26,7 @@ func newKnownIDs() knownIDs {
 	return knownIDs{seed: maphash.MakeSeed(), runs: make(map[string]map[uint64]struct{})}
 }
 
-// absent reports whether the cache proves that no commit of the run has used an id.
+// absent reports whether it is certain from the cache that no commit of the run has used an id.
 func (f *knownIDs) absent(run, key []byte) bool {
 	ids, known := f.runs[string(run)]
 	if !known {

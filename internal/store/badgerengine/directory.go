@@ -31,11 +31,11 @@ type Config struct {
 	FreeSpace func(dir string) (int64, error)
 	// GCInterval is the interval at which space is reclaimed from the value log.
 	GCInterval time.Duration
-	// Next is the directory that a migration builds to replace this one. Migrating means that this
-	// directory is the one that a migration builds.
+	// Next is the directory that a migration builds in order to replace this one. Migrating means that
+	// this directory is the one that a migration builds.
 	Next      string
 	Migrating bool
-	// RunKeys and Step are hooks for tests; see the Hooks of the store.
+	// RunKeys and Step are hooks for tests, see the Hooks of the store.
 	RunKeys func(step string) error
 	Step    func(name string)
 }
@@ -60,8 +60,8 @@ type Directory struct {
 var _ engine.Engine = (*Directory)(nil)
 
 // Open opens or creates a directory for serving. Errors: [datadir.ErrLocked], *[layout.Damage],
-// *[datadir.KeyError], [datadir.ErrFormat], and *machine.Error DISK_LOW if the disk space is too
-// low for a start. On these errors the directory stays unchanged.
+// *[datadir.KeyError], [datadir.ErrFormat], and *machine.Error DISK_LOW if there is too little free
+// disk space for a start. If Open returns one of these errors, the directory stays unchanged.
 func Open(cfg Config) (*Directory, error) {
 	if datadir.Moving(cfg.Dir, cfg.Next) {
 		return nil, fmt.Errorf("%w: %s is being migrated; if nobody does, run pawl migrate again", datadir.ErrFormat, cfg.Dir)
@@ -82,8 +82,7 @@ func Open(cfg Config) (*Directory, error) {
 	return opened(d)
 }
 
-// OpenOld opens a directory in order to copy it, not to serve it. It makes the same proofs as every
-// start.
+// OpenOld opens a directory only to copy it. It makes the same checks of the files as every start.
 func OpenOld(cfg Config) (*Directory, error) {
 	d := &Directory{cfg: cfg, Log: &diskspace.Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
 	return opened(d)
@@ -96,7 +95,7 @@ func opened(d *Directory) (*Directory, error) {
 	return d, nil
 }
 
-// open locks the directory and proves its files before Badger opens them.
+// open locks the directory and checks its files before Badger opens them.
 func (d *Directory) open() error {
 	lock, err := datadir.LockDir(d.cfg.Dir)
 	if err != nil {
@@ -135,21 +134,21 @@ func (d *Directory) options() badgerkv.Options {
 	}
 }
 
-// step reports the progress of an opening to tests.
+// step reports to tests how far an opening has come.
 func (d *Directory) step(name string) {
 	if d.cfg.Step != nil {
 		d.cfg.Step(name)
 	}
 }
 
-// Found returns the contents of the HEAD file when the directory was opened, or nil if the file did
-// not exist.
+// Found returns the contents that the HEAD file had when the directory was opened. It returns nil if
+// the file did not exist.
 func (d *Directory) Found() *datadir.AckMark { return d.found }
 
 // Keys returns the keys of runs, which are in a file of the directory.
 func (d *Directory) Keys() *keyring.Ring { return d.keys }
 
-// Format returns the newest format, because Open accepts no other format.
+// Format returns the newest format. Open accepts no other format.
 func (d *Directory) Format() uint32 { return layout.Format }
 
 // Confirm compares the database with the acknowledged commits that the HEAD file records.
@@ -170,7 +169,7 @@ func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error 
 	return found.In(txn)
 }
 
-// Serve writes a new HEAD file after the store was proven.
+// Serve writes a new HEAD file. It is called after the store was checked.
 func (d *Directory) Serve(group uint64, epoch [16]byte) error {
 	now := datadir.AckMark{Epoch: epoch, Since: group}
 	if d.found != nil {
@@ -206,12 +205,12 @@ func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callback
 	})
 }
 
-// MinTableSpace returns the free space in bytes that writing a table requires: for a flush at
-// opening or closing, and for a compaction.
+// MinTableSpace returns the free disk space that is needed to write a table, in bytes. Tables are
+// written by a flush at opening or closing, and by a compaction.
 func (d *Directory) MinTableSpace() int64 { return min(d.cfg.MinFree, 3*d.cfg.MemTableSize) }
 
-// CheckSpace returns an error if the disk has too little space for a commit. Commits that free
-// space are accepted as long as tables can be written, because a full disk needs them.
+// CheckSpace returns an error if the disk has too little space for a commit. If a commit frees space,
+// it is accepted as long as tables can be written, because a full disk needs such commits.
 func (d *Directory) CheckSpace(bytes int64, frees bool) error {
 	err := d.Disk.Check(bytes)
 	if err != nil && frees {
@@ -228,22 +227,23 @@ func (d *Directory) Settled(g engine.Group) error {
 // BeginLargeDelete prevents the reclaimer from moving values until release is called.
 func (d *Directory) BeginLargeDelete() (release func()) { return d.Reclaimer.Hold() }
 
-// Removed adds the size of rows whose removal was stored.
+// Removed records that rows were removed and that the removal was stored. bytes is the size of these
+// rows.
 func (d *Directory) Removed(bytes int64) { d.Reclaimer.Removed(bytes) }
 
-// Fatal returns a channel that receives an error if Badger cannot flush a memtable. Badger then
-// accepts no more writes and retries the flush for ever.
+// Fatal returns a channel that receives an error if Badger cannot flush a memtable. In that case Badger
+// accepts no more writes and retries the flush forever.
 func (d *Directory) Fatal() <-chan error { return d.Log.Unflushed }
 
-// Check returns an error if the directory does not exist any more.
+// Check returns an error if the directory no longer exists.
 func (d *Directory) Check() error { return d.Head.CheckPresent() }
 
 // Sync syncs the data that the HEAD file records.
 func (d *Directory) Sync() error { return d.Head.Sync() }
 
-// Scrub verifies the tables of the open database, one after the other. Badger mistakes a block with
-// a wrong checksum for the end of its table. That happens in reads and, worse, in a compaction,
-// which then deletes the table.
+// Scrub verifies the tables of the open database, one after the other. This is necessary because Badger
+// treats a block with a wrong checksum as the end of its table. Badger does so in reads and also in a
+// compaction, which then deletes the table.
 func (d *Directory) Scrub(ctx context.Context) error {
 	open := d.Tables()
 	tables, err := datadir.OpenTables(d.cfg.Dir, d.cfg.EncryptionKey)
@@ -254,7 +254,7 @@ func (d *Directory) Scrub(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		// A compaction may have deleted the table in the meantime.
+		// The table may have been deleted by a compaction in the meantime.
 		if _, err := tables.Verify(id); errors.Is(err, layout.ErrDamaged) && slices.Contains(d.Tables(), id) {
 			return err
 		}

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// worth is the number of removed bytes from which a compaction is worthwhile. worthPart means
-	// that they must also be at least a tenth of the store.
+	// worth is the number of removed bytes above which a compaction is worthwhile. worthPart means that
+	// they must also be at least a tenth of the store.
 	worth     = 8 << 20
 	worthPart = 10
-	// mostTree is the largest size of the tree, in bytes, at which the whole tree is compacted at
-	// once, which takes some seconds. In a larger tree the levels fill in normal operation, and the
+	// mostTree is the largest size of the tree, in bytes, at which the whole tree is compacted at once.
+	// This takes some seconds. In a larger tree, the levels are compacted in normal operation, and the
 	// removals in an upper level are only a small part of the tree.
 	mostTree = 1 << 30
-	// DeadRatio is the part of a value log that must be garbage before the log is rewritten.
+	// DeadRatio is the fraction of a value log that must be garbage before the log is rewritten.
 	DeadRatio = 0.5
 )
 
@@ -41,14 +41,14 @@ type reclaimConfig struct {
 	DB  reclaimDB
 	// Synced returns the newest synced version.
 	Synced func() uint64
-	// Scrub verifies all tables before they are compacted. Badger mistakes a block with a wrong
-	// checksum for the end of its table, and then deletes the table.
+	// Scrub verifies all tables before they are compacted. Without this, Badger would treat a block
+	// with a wrong checksum as the end of its table and delete the table.
 	Scrub func(ctx context.Context) error
 	// Fits reports whether the disk has space for a number of bytes.
 	Fits func(bytes int64) bool
 	// Collecting records whether values are being moved.
 	Collecting func(now bool) error
-	// Large is the size in bytes from which a value is stored in a value log.
+	// Large is the size above which a value is stored in a value log, in bytes.
 	Large int64
 	// Before means that an earlier process may have removed rows.
 	Before bool
@@ -59,19 +59,19 @@ type reclaimConfig struct {
 type Reclaimer struct {
 	cfg  reclaimConfig
 	done chan struct{}
-	// moving is held while a value log is rewritten. The removal of rows holds it for reading.
+	// moving is locked while a value log is rewritten. The removal of rows locks it for reading.
 	moving sync.RWMutex
 
 	mu sync.Mutex
-	// removed is the approximate number of removed bytes, as they were stored on disk.
+	// removed is the approximate number of removed bytes, measured as they were stored on disk.
 	removed int64
 
-	// marks record the value of removed at several versions. flushed is the part of removed that is
-	// already in tables, and met is the part of flushed that compactions have processed.
+	// marks record the value of removed at several versions. flushed is the part of removed that tables
+	// already contain. met is the part of flushed that compactions have processed.
 	marks        []mark
 	flushed, met int64
 	// priorChecked means that the removals of earlier processes were processed. shadowed means that
-	// tables contain large values below their removals.
+	// tables contain large values that were removed but not yet dropped.
 	priorChecked, shadowed bool
 }
 
@@ -85,8 +85,8 @@ func newReclaimer(cfg reclaimConfig) *Reclaimer {
 	return &Reclaimer{cfg: cfg, done: make(chan struct{})}
 }
 
-// Run reclaims space at the interval every until ctx ends, and passes errors to tell. It needs its
-// own goroutine, because a compaction may wait for as long as the disk is nearly full.
+// Run reclaims space at the interval every until ctx ends. It passes errors to tell. It needs a
+// goroutine of its own, because a compaction waits while the disk is nearly full.
 func (r *Reclaimer) Run(ctx context.Context, every time.Duration, tell func(error)) {
 	defer close(r.done)
 	tick := time.NewTicker(every)
@@ -106,21 +106,21 @@ func (r *Reclaimer) Run(ctx context.Context, every time.Duration, tell func(erro
 // Done returns a channel that is closed when Run has ended.
 func (r *Reclaimer) Done() <-chan struct{} { return r.done }
 
-// Removed adds the size of rows whose removal is synced.
+// Removed adds the size of rows that were removed. The removal must be synced.
 func (r *Reclaimer) Removed(bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removed += bytes
 }
 
-// Reclaim frees disk space where this is worthwhile. It may take seconds. The end of ctx does not
-// interrupt a running compaction or the rewrite of a value log.
+// Reclaim frees disk space where this is worthwhile. It may take seconds. If ctx ends, a running
+// compaction or rewrite of a value log is not interrupted.
 func (r *Reclaimer) Reclaim(ctx context.Context) error {
 	return errors.Join(r.compact(ctx), r.collect(ctx))
 }
 
-// compact compacts the tree, so that removals and the removed rows cancel each other out. It does
-// so only once they are in tables: the latest removals are in memory and in its log until the
+// compact compacts the tree, so that removals and the removed rows cancel each other out. It does so
+// only when the removals are in tables. The latest removals are in memory and in its log until the
 // memtable is full.
 func (r *Reclaimer) compact(ctx context.Context) error {
 	tables := r.cfg.DB.Tables()
@@ -141,7 +141,7 @@ func (r *Reclaimer) compact(ctx context.Context) error {
 // recordProgress records how many bytes were removed so far, and how many of these removals are in
 // tables.
 func (r *Reclaimer) recordProgress(flushed uint64) {
-	// Read removed before the version, so that the version includes every removal that is counted.
+	// removed is read before the version, so that the version includes every removal that is counted.
 	r.mu.Lock()
 	now := r.removed
 	r.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *Reclaimer) worthIt(tables []badger.TableInfo) bool {
 	return r.flushed-r.met >= max(worth, (tree+log)/worthPart)
 }
 
-// collect rewrites value logs of which at least half is garbage, until none remains.
+// collect rewrites all value logs of which at least half is garbage.
 func (r *Reclaimer) collect(ctx context.Context) error {
 	for ctx.Err() == nil && r.cfg.Fits(0) {
 		err := r.CollectOne(ctx)
@@ -190,21 +190,21 @@ func (r *Reclaimer) collect(ctx context.Context) error {
 	return nil
 }
 
-// Hold prevents values from being moved until release is called. The removal of rows calls it. It
-// may have to wait for a value log that is being rewritten.
+// Hold prevents values from being moved until release is called. It is called for the removal of rows.
+// It waits while a value log is being rewritten.
 func (r *Reclaimer) Hold() (release func()) {
 	r.moving.RLock()
 	return r.moving.RUnlock
 }
 
-// CollectOne rewrites one value log. If no log needs a rewrite, or none may be rewritten yet, the
-// error is badger.ErrNoRewrite.
+// CollectOne rewrites one value log. If no log needs a rewrite, or none may be rewritten yet, the error
+// is badger.ErrNoRewrite.
 //
-// When Badger rewrites a value log, it writes the moved values again under their old version, above
-// everything else in the tree. If the tree below contains the removal of such a value, a compaction
+// When Badger rewrites a value log, it writes the moved values again with their old version, above
+// everything else in the tree. If the tree contains the removal of such a value below, a compaction
 // would drop the removal together with the old copy, and the removed value would be visible again.
-// Therefore no file is rewritten while a large value exists below its removal, and no row is
-// removed during a rewrite.
+// Therefore no file is rewritten while the tree contains a large value whose removal is not compacted,
+// and no row is removed during a rewrite.
 func (r *Reclaimer) CollectOne(ctx context.Context) error {
 	if some, err := datadir.WholeGarbage(r.cfg.Dir, DeadRatio); err != nil || !some {
 		return orNoRewrite(err)
@@ -229,8 +229,8 @@ func orNoRewrite(err error) error {
 	return err
 }
 
-// underRemovals searches for removed large values that no compaction has dropped yet. It returns
-// the version of the newest such removal, 0 if there is none. It reads all keys.
+// underRemovals searches for removed large values that no compaction has dropped yet. It returns the
+// version of the newest such removal, or 0 if there is none. It reads all keys.
 func (r *Reclaimer) underRemovals(ctx context.Context) (removed uint64, err error) {
 	txn := r.cfg.DB.NewTransactionAt(math.MaxUint64, false)
 	defer txn.Discard()

@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 )
 
-// ErrSameKey means that the new key equals the present one.
+// ErrSameKey means that the new key is equal to the current key.
 var ErrSameKey = errors.New("ENCRYPTION_KEY_SAME: the new key is the one that the directory has")
 
-// RotateKey wraps the data keys of a directory under another master key, in one rename. It does not
-// rewrite any data file. Until it is complete, both master keys open the file of run keys. A second
-// call with the same keys returns ErrSameKey.
+// RotateKey wraps the data keys of a directory with another master key, in one rename. It does not
+// rewrite any data file. Until it is complete, both master keys open the file of run keys. If it is
+// called again with the same keys, it returns ErrSameKey.
 //
-// Errors: [datadir.ErrLocked], *[datadir.KeyError], *[layout.Damage] (acknowledged data is
-// missing). The directory stays unchanged in all these cases.
+// Errors: [datadir.ErrLocked], *[datadir.KeyError], *[layout.Damage] (acknowledged data is missing). If
+// RotateKey returns one of these errors, the directory stays unchanged.
 func RotateKey(dir string, from, to []byte) (err error) {
 	lock, err := datadir.LockDir(dir)
 	if err != nil {
@@ -32,7 +32,8 @@ func RotateKey(dir string, from, to []byte) (err error) {
 	found, err := datadir.Inspect(dir, from)
 	if isWrongKey(err) {
 		if _, again := datadir.Inspect(dir, to); again == nil {
-			// After a crash the file of run keys may still have a wrap that the old key opens.
+			// After a crash, the file of run keys may still contain a wrapped key that the old master
+			// key opens.
 			return errors.Join(ErrSameKey, keyring.Unwrap(dir, to))
 		}
 	}

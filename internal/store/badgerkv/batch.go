@@ -9,7 +9,7 @@ import (
 type batch struct {
 	db  *DB
 	txn *badger.Txn
-	// err is the first error of Badger for a pair.
+	// err is the first error that Badger returned for a pair.
 	err error
 }
 
@@ -23,7 +23,7 @@ func (b *batch) took(err error) {
 	}
 }
 
-// Commit reports an unknown outcome for any error of Badger, also for an error that Badger only
+// Commit reports an unknown outcome for every error of Badger, including an error that Badger only
 // logged.
 func (b *batch) Commit(group uint64, done func(kv.Result)) {
 	if b.err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// pending limits the batches that wait to be written. Each takes some megabytes.
+// pending limits the number of batches that wait to be written. Each takes some megabytes of memory.
 const pending = 2
 
 // Copy copies the rows of an engine into an empty database. The version of each row is the number

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// maxKey is the maximum size of a key in bytes that Badger accepts.
+// maxKey is the maximum size of a key that Badger accepts, in bytes.
 const maxKey = 65_000
 
 // DB is an open database.
@@ -36,7 +36,7 @@ func Open(o Options) (db *DB, err error) {
 	return &DB{db: opened, log: o.Log}, nil
 }
 
-// Badger returns the database, for the packages that maintain its files.
+// Badger returns the database. It is for the packages that maintain its files.
 func (d *DB) Badger() *badger.DB { return d.db }
 
 // Last returns the timestamp of the newest transaction.
@@ -50,7 +50,8 @@ func (d *DB) Bounds() kv.Bounds {
 // View returns a snapshot at the timestamp group.
 func (d *DB) View(group uint64) kv.Snapshot { return (*snapshot)(d.db.NewTransactionAt(group, false)) }
 
-// Hold keeps the version of a group readable until it is released. Badger needs no call for it.
+// Hold keeps the version of a group readable until it is released. It does nothing, because Badger
+// keeps the versions itself.
 func (d *DB) Hold(group uint64) (kv.Held, error) { return held{d, group}, nil }
 
 type held struct {
@@ -70,7 +71,7 @@ func (d *DB) Batch() kv.Batch {
 // Release allows compactions to drop values that were superseded up to the group.
 func (d *DB) Release(group uint64) { d.db.SetDiscardTs(group) }
 
-// Sizes returns the bytes on disk of the tree and of the value log. Badger updates these numbers
+// Sizes returns the disk space of the tree and of the value log, in bytes. Badger updates these numbers
 // about once a minute.
 func (d *DB) Sizes() (tree, log int64) { return d.db.Size() }
 

@@ -15,14 +15,14 @@ type Options struct {
 	Log           *diskspace.Logger
 	EncryptionKey []byte
 	DataKeyAge    time.Duration
-	// MemTableSize is the size of the memtable in bytes. Badger accepts 15 % of it in one
-	// transaction, which limits the size of a group.
+	// MemTableSize is the size of the memtable in bytes. Badger accepts 15 % of it in one transaction.
+	// This limits the size of a group.
 	MemTableSize           int64
 	BlockCache, IndexCache int64
 }
 
-// Apart is the size in bytes from which a value is stored in the value log, where compactions do
-// not copy it.
+// Apart is the size in bytes above which a value is stored in the value log. Compactions do not copy
+// values of the value log.
 const Apart = 16 << 10
 
 // badger returns Badger's options. The reasons are in docs/dev/adr/0004-badger-options.md.

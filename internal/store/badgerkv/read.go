@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// snapshot and cursor are Badger's own types under other names, so that a read allocates no object.
+// snapshot and cursor are Badger's own types under other names, so that a read does not allocate an
+// object.
 type (
 	snapshot badger.Txn
 	cursor   badger.Iterator
@@ -29,7 +30,7 @@ func (s *snapshot) Get(key []byte) ([]byte, error) {
 		return nil, err
 	}
 	if inTree(item) {
-		// The item and its memory belong to this reader alone.
+		// The item and its memory are used only by this reader.
 		value, err := shown(item)
 		if value == nil && err == nil {
 			value = []byte{}
@@ -47,14 +48,14 @@ func (s *snapshot) Has(key []byte) (bool, error) {
 	return err == nil, err
 }
 
-// Scan returns a cursor that fetches a value only when the caller asks for it.
+// Scan returns a cursor. It fetches a value only when the caller requests it.
 func (s *snapshot) Scan(r kv.Range) kv.Cursor {
 	return (*cursor)(s.txn().NewIterator(badger.IteratorOptions{Prefix: r.Prefix, Reverse: r.Reverse, SinceTs: r.Since}))
 }
 
-// inTree reports whether a value is stored beside its key, and not in the value log. In that case
-// the value that Badger shows is memory of the item. Otherwise it is a part of a file, which is
-// valid only during the call.
+// inTree reports whether a value is stored in the tree next to its key, and not in the value log. If it
+// is in the tree, the value that Badger returns is memory of the item. Otherwise the value is a part of
+// a file and is valid only during the call.
 func inTree(item *badger.Item) bool { return item.EstimatedSize() == item.KeySize()+item.ValueSize() }
 
 // shown returns a value that is stored in the tree. It is valid as long as its item.

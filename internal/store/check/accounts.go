@@ -13,8 +13,8 @@ import (
 // accountSums maps the key of each account's row to the charges of all runs.
 type accountSums map[string][]machine.Charge
 
-// add adds the charges of a run. It ignores an imported run, whose charges belong to the store that
-// it came from.
+// add adds the charges of a run. It ignores an imported run, because the charges of such a run belong
+// to its original store.
 func (a accountSums) add(st *machine.State) {
 	if st.Imported {
 		return
@@ -25,8 +25,8 @@ func (a accountSums) add(st *machine.State) {
 	}
 }
 
-// row returns the row that an account must have. Two facts come from the stored row, because runs
-// do not show them: the newest window, and what deleted runs used in it.
+// row returns the row that an account must have. Two values are taken from the stored row, because runs
+// do not contain them: the newest window, and the amounts that deleted runs used in this window.
 func (a accountSums) row(key string, stored machine.AccountRow) machine.AccountRow {
 	row := machine.AccountRow{Window: stored.Window}
 	for _, c := range a[key] {
@@ -74,7 +74,7 @@ func (c *Checker) accounts() error {
 }
 
 // accounts rewrites the rows of accounts that are not the sums over their runs. If a row cannot be
-// read, the charges that deleted runs had settled in it are lost.
+// read, the amounts that deleted runs had settled in it are lost.
 func (r *repairer) accounts() error {
 	r.unreplayed()
 	err := r.Each([]byte{layout.KindAccount}, func(key, value []byte) error {
@@ -112,7 +112,8 @@ func (r *repairer) oneAccount(key string, value []byte, there bool) error {
 	return r.put(layout.Op{Key: []byte(key), Value: codec.EncodeAccount(&want)}, count)
 }
 
-// unreplayed adds the charges of the runs that cannot be replayed, from their stored heads.
+// unreplayed adds the charges of the runs that cannot be replayed. It takes them from the stored heads
+// of these runs.
 func (r *repairer) unreplayed() {
 	for run := range r.broken {
 		value, err := layout.Get(r.Txn, layout.HeadKey(run.ns, run.run))

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// blobs checks that each blob has its pieces and the hash that it is stored under, that each upload
-// has its pieces, and that every piece belongs to a blob or an upload.
+// blobs checks that each blob has all of its pieces and the hash under which it is stored, that each
+// upload has all of its pieces, and that every piece belongs to a blob or an upload.
 func (c *Checker) blobs() error {
 	owned := make(map[string]bool)
 	err := c.Each([]byte{layout.KindBlob}, func(key, value []byte) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Graphs returns the graph that a run was started with.
+// Graphs returns the graph with which a run was started.
 type Graphs func(digest, entry, agent string, override bool) (*machine.Graph, error)
 
 // Report counts the rows that a check has proven to be correct.
@@ -20,7 +20,7 @@ type Report struct {
 	Artifacts, Messages, IDs            int64
 	Timers, Outbox, Ready, Indexes      int64
 	Packs                               int64
-	// Deleted counts the runs that were deleted and left remains.
+	// Deleted counts the deleted runs that have remains in the store.
 	Deleted int64
 	// Erased counts the runs whose values were erased.
 	Erased int64
@@ -33,11 +33,11 @@ type Report struct {
 // Fault is the first error that a check found in a store.
 type Fault struct {
 	Namespace uint32
-	// Run and Seq are the place of the fault. They are "" and 0 if the fault belongs to no run or
-	// record.
+	// Run and Seq are the run and the record of the fault. They are "" and 0 if the fault does not
+	// belong to a run or a record.
 	Run string
 	Seq uint64
-	// Row is the kind of the stored row: "entry", "head", "timer", ...
+	// Row is the kind of the stored row, for example "entry", "head" or "timer".
 	Row    string
 	Detail string
 }
@@ -54,20 +54,20 @@ func (f *Fault) Error() string {
 	return where + ": " + f.Detail
 }
 
-// Check proves every invariant of the store as it was at the last synced commit, and returns the
-// first *[Fault]. The invariants are: each run has a valid chain and dense seqs. Its inputs,
-// replayed through the machine, make exactly the stored records, rows, checkpoints and head.
-// Timers, outbox, ready and list indexes agree with the heads. Cursors are dense and refer to
-// entries. Every row has an owner. Check only reads, and may run while the store is in use. It ends
-// early when ctx ends.
+// Check proves every invariant of the store at the last synced commit. It returns the first *[Fault].
+// The invariants are the following. Each run has a valid chain and dense seqs. The inputs of the run,
+// replayed through the machine, make exactly the stored records, rows, checkpoints and head. Timers,
+// outbox, ready and list indexes agree with the heads. Cursors are dense and refer to entries. Every
+// row has an owner. Check only reads, and may run while the store is in use. It ends early when ctx
+// ends.
 //
 // If graphs is nil, no run is replayed. Chains, seqs, heads, cursors and owners are still checked.
 func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 	return Watched(view, graphs, func(*Report) error { return ctx.Err() })
 }
 
-// Watched is like [Check], but it calls step for each row with the counts so far. An error of step
-// ends the check.
+// Watched does the same as [Check], and calls step for each row with the current counts. If step
+// returns an error, the check ends.
 func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, error) {
 	var report Report
 	err := view(func(txn *layout.Txn) error {
@@ -82,13 +82,14 @@ func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, 
 	return report, asFault(err)
 }
 
-// unread reports whether the store could not be read, so that the check has no result.
+// unread reports whether the error means that the store could not be read. Then the check has no
+// result.
 func unread(err error) bool {
 	_, failed := errors.AsType[*kv.ReadError](err)
 	return failed
 }
 
-// asFault adds a *[Fault] to an error of damage that a check met.
+// asFault converts an error about damage that a check found to a *[Fault].
 func asFault(err error) error {
 	if d, ok := errors.AsType[*layout.Damage](err); ok {
 		return errors.Join(FaultOf(d), err)
@@ -107,19 +108,19 @@ func FaultOf(d *layout.Damage) *Fault {
 
 // Checker is one running check of one snapshot.
 type Checker struct {
-	// Ended returns an error when the check is to end, for example that of a context.
+	// Ended returns an error when the check must end, for example the error of a context.
 	Ended  func() error
 	Txn    *layout.Txn
 	graphs Graphs
 	report *Report
 	// entries counts the journal entries of each namespace.
 	entries map[uint32]int64
-	// sums are the charges of the runs that were checked so far.
+	// sums are the charges of the runs that have been checked so far.
 	sums accountSums
 	// effects are the rows of business keys that the entries of those runs imply.
 	effects effectRows
-	// last is the head that was read last. It is kept because queue and index rows of one run are
-	// often adjacent.
+	// last is the head that was read most recently. It is kept because queue and index rows of one run
+	// are often adjacent.
 	last *machine.State
 }
 
@@ -146,9 +147,9 @@ func (c *Checker) Each(p []byte, visit func(key, value []byte) error) error {
 // checked. Entries come first, because they determine which other rows must exist.
 var PerRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID}
 
-// runs checks every head with everything that belongs to its run. Heads and the rows of each kind
-// are in the same order. Therefore one scan of each kind meets all rows, and a row that is skipped
-// belongs to a run without a head.
+// runs checks every head and all rows that belong to its run. The heads and the rows of each kind are
+// in the same order, so one scan of each kind reads all rows. If a scan skips a row, the row belongs to
+// a run without a head.
 func (c *Checker) runs() error {
 	walks := make([]*rowScan, len(PerRun))
 	for i, kind := range PerRun {
@@ -188,8 +189,8 @@ type rowScan struct {
 	it   *kv.Iterator
 }
 
-// upTo returns a fault for a row before the given key, because the run of such a row has no head. A
-// nil key is after every row. upTo skips the rows of runs that are being removed.
+// upTo returns a fault for a row before the given key, because the run of such a row has no head. A nil
+// key means after every row. upTo skips the rows of runs that are being removed.
 func (w *rowScan) upTo(key []byte) error {
 	for layout.Has(w.it, []byte{w.kind}) && (key == nil || bytes.Compare(w.it.Key(), key) < 0) {
 		if err := w.headless(); err != nil {
@@ -199,8 +200,8 @@ func (w *rowScan) upTo(key []byte) error {
 	return nil
 }
 
-// headless handles the rows of one run that has no head: it skips them if the run is being removed,
-// and otherwise returns a fault.
+// headless handles the rows of one run that has no head. If the run is being removed, it skips them.
+// Otherwise it returns a fault.
 func (w *rowScan) headless() error {
 	ns, run, err := layout.RunOf(w.it.Key())
 	if err != nil {
@@ -237,7 +238,7 @@ func (w *rowScan) of(ns uint32, run string, visit func(key, value []byte) error)
 	return nil
 }
 
-// strays returns a fault for a key of an unknown kind.
+// strays returns a fault if there is a key of an unknown kind.
 func (c *Checker) strays() error {
 	it := c.Txn.Scan(kv.Range{KeysOnly: true})
 	defer it.Close()

@@ -23,8 +23,8 @@ func (c *Checker) deleted() error {
 	})
 }
 
-// kept reads the remains of deleted runs. The ids that started these runs stay, and the remains
-// show how many cursors have no entry any more.
+// kept reads the remains of deleted runs. The ids that started these runs must stay. The remains show
+// how many cursors no longer have an entry.
 func (r *repairer) kept() error {
 	return r.Each([]byte{layout.KindDeleted}, func(key, value []byte) error {
 		d, err := codec.DecodeDeleted(value)
@@ -40,8 +40,8 @@ func (r *repairer) kept() error {
 	})
 }
 
-// going marks the runs that are being removed as broken, so that the repair does not change them.
-// The next start completes the removal, and needs the cursors of the remaining entries for it.
+// going marks the runs that are being removed as broken, so that the repair does not change them. The
+// next start completes the removal. For this it needs the cursors of the remaining entries.
 func (r *repairer) going() error {
 	return r.Each([]byte{layout.KindDrop}, func(key, _ []byte) error {
 		p, err := layout.Dropped(key)
@@ -66,8 +66,8 @@ func (r *repairer) account(ns uint32, row []byte) {
 	}
 }
 
-// fillDeleted turns the cursors of a range that have no entry into gaps, if at least so many
-// entries were deleted. No other row shows which cursors these entries had.
+// fillDeleted turns the cursors of a range that have no entry into gaps, if at least that many entries
+// were deleted. No other row shows which cursors these entries had.
 func (r *repairer) fillDeleted(ns uint32, g *gap) {
 	last := g.to
 	if last == math.MaxUint64 {

@@ -12,11 +12,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// effectRows maps the keys of business-key rows to their values, as entries make them: those of one
-// run, or those of all replayed runs.
+// effectRows maps the keys of business-key rows to the values that entries make. The entries are those
+// of one run, or those of all replayed runs.
 type effectRows map[string][]byte
 
-// fold applies the changes that an entry makes to business keys.
+// fold applies the changes of business keys that an entry makes.
 func (e effectRows) fold(ops []layout.Op) {
 	for i := range ops {
 		op := &ops[i]
@@ -30,8 +30,8 @@ func (e effectRows) fold(ops []layout.Op) {
 	}
 }
 
-// claims adds the business keys of a run. Only one step in all runs may hold a key, so that a
-// second holder is a fault.
+// claims adds the business keys of a run. Only one step in all runs may hold a key, so a second holder
+// is a fault.
 func (c *Checker) claims(ns uint32, run string, has effectRows) error {
 	for key, value := range has {
 		if other, twice := c.effects[key]; twice {
@@ -42,8 +42,8 @@ func (c *Checker) claims(ns uint32, run string, has effectRows) error {
 	return nil
 }
 
-// keys checks that the row of each business key agrees with the entries of its run. The keys of
-// a deleted or erased run outlive it and cannot be checked.
+// keys checks that the row of each business key agrees with the entries of its run. If the run was
+// deleted or erased, its keys still exist but cannot be checked.
 func (c *Checker) keys() error {
 	err := c.Each([]byte{layout.KindEffect}, func(key, value []byte) error {
 		ns, sum, err := effectKey(key)
@@ -77,7 +77,7 @@ func (c *Checker) keys() error {
 }
 
 // unmade handles a row that no replayed entry makes. The row is correct if its run could not be
-// replayed, because it was deleted or erased. Otherwise unmade returns a fault.
+// replayed because the run was deleted or erased. Otherwise unmade returns a fault.
 func (c *Checker) unmade(ns uint32, sum []byte, stored *machine.Effect) error {
 	value, err := layout.Get(c.Txn, layout.HeadKey(ns, stored.RunID))
 	if err != nil || value == nil {
@@ -90,9 +90,9 @@ func (c *Checker) unmade(ns uint32, sum []byte, stored *machine.Effect) error {
 	return &Fault{Namespace: ns, Run: stored.RunID, Row: "business key", Detail: fmt.Sprintf("%x: step %d does not have the effect", sum, stored.Step)}
 }
 
-// keys removes the rows of business keys that do not follow from the entries of their runs.
-// Missing or changed rows are rebuilt with their runs. A row that cannot be read stays, because
-// it may belong to a broken run, which is not rebuilt.
+// keys removes the rows of business keys that do not follow from the entries of their runs. Missing or
+// changed rows are rebuilt together with their runs. A row that cannot be read is kept, because it may
+// belong to a broken run, which is not rebuilt.
 func (r *repairer) keys() error {
 	return r.Each([]byte{layout.KindEffect}, func(key, value []byte) error {
 		if _, made := r.wanted[r.hash(key)]; made {
@@ -107,7 +107,8 @@ func (r *repairer) keys() error {
 	})
 }
 
-// replayed reports whether all rows of the run follow from its entries, which are correct.
+// replayed reports whether all rows of the run follow from its entries. In this case the entries are
+// correct.
 func (r *repairer) replayed(ns uint32, run string) bool {
 	if r.broken[queueRun{ns, run}] {
 		return false

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// erased checks that the row of an erased run belongs to a run whose values cannot be read.
+// erased checks the row of an erased run: the values of the run must be unreadable.
 func (c *Checker) erased() error {
 	return erasure.Rows(c.Txn, func(ns uint32, e *machine.Erased) error {
 		c.report.Erased++

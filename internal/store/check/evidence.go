@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// evidence finds rows that refer to records which no entry contains: heads of runs without entries,
-// and ids that were used by a record after the last one. It marks their runs as broken, so that the
-// repair does not change the remaining rows of these runs.
+// evidence finds rows that refer to records which no entry contains. These rows are the heads of runs
+// without entries, and ids that were used by a record after the last one. evidence marks the runs of
+// these rows as broken, so that the repair does not change the remaining rows of these runs.
 func (r *repairer) evidence() error {
 	for _, kind := range []byte{layout.KindHead, layout.KindRunID, layout.KindCallerID} {
 		it := r.Txn.Scan(kv.Range{Prefix: []byte{kind}})
@@ -66,8 +66,8 @@ func (r *repairer) lastOf(ns uint32, run string) (last uint64, err error) {
 	return last, err
 }
 
-// lastRecordOf returns the last record of a run that a head or a used id refers to. It returns
-// false for a row that is damaged or of another form.
+// lastRecordOf returns the last record of a run that a head or a used id refers to. It returns false if
+// the row is damaged or of another form.
 func lastRecordOf(key, value []byte) (ns uint32, run string, last uint64, ok bool) {
 	ns = binary.BigEndian.Uint32(key[1:5])
 	switch key[0] {

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// Limits of one read of a proof: the number of records and the bytes. They limit the time that a
-// transaction stays open.
+// These constants limit one read of a proof, in records and in bytes. They limit the time during which
+// a transaction is open.
 const (
 	provenRecords = 256
 	provenBytes   = 1 << 20
@@ -25,21 +25,22 @@ const (
 // View reads at the last synced group.
 type View func(read func(txn *layout.Txn) error) error
 
-// Prover checks the stored entries of one run from the first on: the seqs have no gap, the chain is
-// valid, and each input makes exactly the stored bytes.
+// Prover checks the stored entries of one run, beginning with the first. The seqs must have no gap, the
+// chain must be valid, and each input must make exactly the stored bytes.
 type Prover struct {
 	Ns  uint32
 	Run string
 	// Graph is the run's graph. If it is nil, the inputs are not replayed.
 	Graph *machine.Graph
-	// Keys are the run keys of the store. If it is nil, no entry may be sealed.
+	// Keys are the run keys of the store. If Keys is nil, no entry may be sealed.
 	Keys layout.Keyring
-	// Progress is the replayed state. It is nil before the first entry, and if Graph is nil.
+	// Progress is the replayed state. It is nil before the first entry. It is always nil if Graph is
+	// nil.
 	Progress *machine.State
 	seq      uint64
 	Chain    [32]byte
 	entries  int64
-	// erased means that the values of the run were erased, so that the run cannot be replayed.
+	// erased means that the values of the run were erased. Then the run cannot be replayed.
 	erased bool
 }
 
@@ -47,7 +48,8 @@ func (p *Prover) fault(row string, seq uint64, format string, args ...any) error
 	return &Fault{Namespace: p.Ns, Run: p.Run, Seq: seq, Row: row, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Next proves one entry. The second result is what its input makes, nil without a graph.
+// Next checks one entry. The second result contains the rows that the entry's input makes. It is nil
+// without a graph.
 func (p *Prover) Next(value []byte) (*machine.Entry, *layout.Made, error) {
 	e, err := codec.ReadEntry(p.Run, value, p.Keys)
 	if err != nil {
@@ -73,7 +75,7 @@ func (p *Prover) Next(value []byte) (*machine.Entry, *layout.Made, error) {
 	return &e, w, nil
 }
 
-// replay computes the entry from its input again and compares the bytes.
+// replay computes the entry from its input again and compares the resulting bytes.
 func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 	result, err := rules.Repeat(p.Graph, p.Progress, e)
 	if bad, ok := errors.AsType[*rules.ReplayError](err); ok {
@@ -83,8 +85,8 @@ func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 		return nil, p.fault("entry", e.First, "%v", err)
 	}
 	state := *result.State
-	// An imported run is in the namespace that it was imported into, which may differ from the one
-	// in its entries.
+	// An imported run is in the namespace into which it was imported. This namespace may differ from
+	// the one in its entries.
 	state.PrevHash, state.Namespace = e.PrevHash, p.Ns
 	batch := *result.Batch
 	batch.State = &state
@@ -105,8 +107,8 @@ func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 	return w, nil
 }
 
-// key returns the key that an entry is sealed under, or nil if the entry is not sealed. It returns
-// a fault if only one of the two is true: the entry is sealed, or its run is erasable.
+// key returns the key with which an entry is sealed. It returns nil if the entry is not sealed. It
+// returns a fault if the entry is sealed but its run is not erasable, or the other way round.
 func (p *Prover) key(value []byte, erasable bool) (*seal.Key, error) {
 	slot, ok := codec.Sealed(value)
 	if ok != erasable {
@@ -122,8 +124,8 @@ func (p *Prover) key(value []byte, erasable bool) (*seal.Key, error) {
 	return key, nil
 }
 
-// proof returns how far the proof came. A fault becomes part of the proof; any other error is
-// returned.
+// proof returns the result of the checks so far. If err is a fault, the fault becomes part of the
+// result. Any other error is returned.
 func (p *Prover) proof(err error) (machine.Proof, error) {
 	out := machine.Proof{Entries: p.entries, Records: int64(p.seq), Hash: p.Chain, Erased: p.erased}
 	if d, ok := errors.AsType[*layout.Damage](err); ok {
@@ -137,9 +139,10 @@ func (p *Prover) proof(err error) (machine.Proof, error) {
 	return out, err
 }
 
-// Prove proves the journal of one run up to its present last entry, and that the stored head is the
-// state after the records up to it. If the run does not exist, the error is machine.ErrNoRun.
-// Faults are in the returned proof. Prove only reads, and may run while the store is in use.
+// Prove checks the journal of one run up to its current last entry. It also checks that the stored head
+// is the state after the records up to the head. If the run does not exist, the error is
+// machine.ErrNoRun. Faults are in the returned proof. Prove only reads, and may run while the store is
+// in use.
 func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Graph) (machine.Proof, error) {
 	p := &Prover{Ns: ns, Run: run, Graph: g}
 	head, value, err := toProve(view, ns, run)
@@ -172,9 +175,9 @@ func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Gra
 	return p.proof(err)
 }
 
-// proveEnd compares the end of a journal with the used ids, because after the stored head only the
-// ids show how long the run is. A missing entry without an id is found by the cursors, which only a
-// full check proves.
+// proveEnd compares the end of a journal with the used ids. After the stored head, only the ids show
+// how long the run is. A missing entry without an id can be found only by the cursors, which a full
+// check verifies.
 func proveEnd(ctx context.Context, view View, p *Prover) error {
 	return layout.EachRow(ctx, view, layout.RunKey(nil, layout.KindRunID, p.Ns, p.Run), func(_, value []byte) error {
 		d, err := codec.LeftOfDedupe(machine.Dedupe{}, value)
@@ -184,7 +187,7 @@ func proveEnd(ctx context.Context, view View, p *Prover) error {
 		if d.Last <= p.seq {
 			return nil
 		}
-		// The run may have continued after its last entry was read.
+		// More entries may have been added to the run after its last entry was read.
 		if later, err := isThere(view, layout.EntryKey(p.Ns, p.Run, p.seq+1)); later || err != nil {
 			return err
 		}
@@ -192,7 +195,7 @@ func proveEnd(ctx context.Context, view View, p *Prover) error {
 	})
 }
 
-// toProve returns the stored head of a run and its bytes.
+// toProve returns the stored head of a run, both decoded and as bytes.
 func toProve(view View, ns uint32, run string) (head *machine.State, value []byte, err error) {
 	err = view(func(txn *layout.Txn) error {
 		if value, err = layout.Get(txn, layout.HeadKey(ns, run)); err != nil {
@@ -207,8 +210,8 @@ func toProve(view View, ns uint32, run string) (head *machine.State, value []byt
 	return head, value, err
 }
 
-// deletedSince returns an error if the run was deleted during the proof, which explains the missing
-// rows.
+// deletedSince returns an error if the run was deleted during the proof. The deletion is the reason why
+// rows are missing.
 func deletedSince(view View, ns uint32, run string) error {
 	return view(func(txn *layout.Txn) error {
 		if there, err := layout.There(txn, ns, run); err != nil || there {
@@ -227,8 +230,8 @@ func isThere(view View, key []byte) (found bool, err error) {
 	return found, err
 }
 
-// provePage proves the next entries up to the record last in one bounded read. It reports whether
-// more entries may follow. No entry up to the record head may be missing.
+// provePage checks the next entries up to the record last in one bounded read. It reports whether more
+// entries may follow. No entry up to the record head may be missing.
 func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (more bool, err error) {
 	err = view(func(txn *layout.Txn) error {
 		read := 0
@@ -281,7 +284,7 @@ func (p *Prover) atHead(head *machine.State, value []byte) error {
 	return nil
 }
 
-// ProveAll proves the journals of all runs, or only of the runs with the id run if it is not "". It
+// ProveAll checks the journals of all runs. If run is not "", it checks only the runs with this id. It
 // calls report for each run, in the order of namespaces and ids.
 func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
 	var heads []*machine.State
@@ -311,7 +314,7 @@ func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report 
 	return err
 }
 
-// proveStored proves one run, even one whose head may be damaged.
+// proveStored checks one run. The head of the run may be damaged.
 func proveStored(ctx context.Context, view View, ns uint32, run string, graphs Graphs) (machine.Proof, error) {
 	head, _, err := toProve(view, ns, run)
 	if unread(err) {

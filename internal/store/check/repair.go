@@ -17,11 +17,12 @@ import (
 
 // Repair counts the changes of a repair.
 type Repair struct {
-	// Runs counts the runs that were replayed from their first entry, Entries counts their entries.
+	// Runs counts the runs that were replayed from their first entry. Entries counts the entries of
+	// these runs.
 	Runs, Entries int64
-	// Rows counts, by kind, the rows that differed from what their entries make.
+	// Rows counts, for each kind, the rows that differed from the rows that their entries make.
 	Rows map[string]*RowRepair
-	// Broken has one fault for each run whose entries are inconsistent or whose pack is unknown.
+	// Broken contains one fault for each run whose entries are inconsistent or whose pack is unknown.
 	// The rows of these runs stay unchanged.
 	Broken []*Fault
 }
@@ -29,14 +30,14 @@ type Repair struct {
 // RowRepair counts the changed rows of one kind.
 type RowRepair struct{ Made, Changed, Removed int64 }
 
-// Rebuild rebuilds every row that follows from entries and differs from them: heads,
-// checkpoints, ids, artifact and message rows, timers, outgoing work, ready turns, list
-// entries, references to blobs, business keys, cursors. It never writes an entry. The holder of
-// a step's outgoing work stays, and so does a waiting cancellation. A lost cancellation cannot
-// be told from a sent one, and is not rebuilt.
+// Rebuild rebuilds every row that follows from entries and differs from them: heads, checkpoints, ids,
+// artifact and message rows, timers, outgoing work, ready turns, list entries, references to blobs,
+// business keys, cursors. It never writes an entry. It keeps the holder of a step's outgoing work, and
+// waiting cancellations. It does not rebuild a lost cancellation, because it cannot distinguish a lost
+// cancellation from a sent one.
 //
-// write stores ops. Rebuild calls it several times, and each call must store all or none of its
-// ops. The store must have no other writer. A run whose graph is not found counts as broken.
+// write stores ops. Rebuild calls it several times, and each call must store all or none of its ops.
+// The store must have no other writer. A run whose graph is not found counts as broken.
 func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs) (Repair, error) {
 	r := &repairer{
 		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}, effects: effectRows{}},
@@ -68,7 +69,7 @@ type queueRun struct {
 	run string
 }
 
-// gap is a range of cursors, including its last one, that no correct row covers. found are the
+// gap is a range of cursors that no correct row covers. The last cursor is included. found are the
 // entries with cursors in this range.
 type gap struct {
 	from, to uint64
@@ -82,12 +83,12 @@ type repairer struct {
 	write func(ops []layout.Op) error
 	seed  maphash.Seed
 	out   Repair
-	// wanted are the hashes of all keys that the entries make, or may have made.
+	// wanted are the hashes of all keys that the entries make or could have made.
 	wanted map[uint64]struct{}
-	// broken are the runs that stay unchanged, including those that are being removed.
+	// broken are the runs that the repair does not change. They include runs that are being removed.
 	broken map[queueRun]bool
 	gaps   map[uint32][]gap
-	// deleted is, by namespace, the number of entries of deleted runs for which no gap exists yet.
+	// deleted is the number of entries of deleted runs for which no gap exists yet, for each namespace.
 	deleted map[uint32]uint64
 	ops     []layout.Op
 	bytes   int
@@ -103,7 +104,7 @@ var Repaired = []byte{
 
 func (r *repairer) hash(key []byte) uint64 { return maphash.Bytes(r.seed, key) }
 
-// put adds an op that sets or deletes a row. The ops are written in several commits.
+// put adds an op that sets or deletes a row. The ops are written later, in several commits.
 func (r *repairer) put(op layout.Op, count func(*RowRepair)) error {
 	if op.Key[0] == layout.KindEntry {
 		return fmt.Errorf("a repair writes no entry: %x", op.Key)
@@ -121,7 +122,8 @@ func (r *repairer) put(op layout.Op, count func(*RowRepair)) error {
 	return r.flush()
 }
 
-// flush writes the collected ops, except after an interrupted scan, which may have missed rows.
+// flush writes the collected ops. After an interrupted scan it does not write them, because the scan
+// may have missed rows.
 func (r *repairer) flush() error {
 	if err := r.Txn.Err(); err != nil || len(r.ops) == 0 {
 		return err
@@ -181,7 +183,7 @@ func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 		r.out.Runs++
 		r.out.Entries += one.entries
 		if one.erased {
-			// The run cannot be rebuilt, so its rows stay as they are.
+			// The run cannot be rebuilt, so its rows stay unchanged.
 			r.broken[queueRun{ns, run}] = true
 			return nil
 		}
@@ -200,13 +202,14 @@ func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 type runRepair struct {
 	*repairer
 	Prover
-	// rows maps keys to values. A nil value means that the row may exist or not.
+	// rows maps keys to values. A nil value means that the row may or may not exist.
 	rows     map[string][]byte
 	imported bool
 }
 
-// lost returns a fault if the stored head has a higher seq than the entries. The head's records
-// were acknowledged, so that a head rebuilt from the entries would undo them.
+// lost returns a fault if the stored head has a higher seq than the entries. The records up to the head
+// were acknowledged. If the head were rebuilt from the entries, these records would be lost without a
+// trace.
 func (one *runRepair) lost() error {
 	if st := one.known(); st != nil && st.Seq > one.seq {
 		return one.fault("entry", one.seq+1, "missing: the head says record %d, the entries end at %d", st.Seq, one.seq)
@@ -249,14 +252,15 @@ func (one *runRepair) fold(op *layout.Op) {
 	case op.Delete:
 		delete(one.rows, string(op.Key))
 	case kind == layout.KindOutbox && machine.OutboxKind(op.Key[5]) == machine.OutboxCancel:
-		// The cancellation was sent, or it still waits, or it was lost.
+		// The cancellation may have been sent, may still wait, or may have been lost. So the row may or
+		// may not exist.
 		one.rows[string(op.Key)] = nil
 	default:
 		one.rows[string(op.Key)] = op.Value
 	}
 }
 
-// end adds the rows of an imported run, which has no other rows.
+// end adds the rows of an imported run. Such a run has no other rows.
 func (one *runRepair) end() {
 	if !one.imported {
 		return
@@ -300,22 +304,22 @@ func (one *runRepair) compare() error {
 	return nil
 }
 
-// held reports whether the value of an outbox row can be decoded as the holder of a step, which no
-// entry shows.
+// held reports whether the value of an outbox row can be decoded as the holder of a step. No entry
+// contains this holder.
 func held(value []byte) bool {
 	_, err := codec.DecodeHolder(value)
 	return err == nil
 }
 
-// stored returns the value of a row, and whether the row exists. If the value is damaged, it returns
-// nil and true.
+// stored returns the value of a row and reports whether the row exists. If the value is damaged, it
+// returns nil and true.
 func (r *repairer) stored(key []byte) (value []byte, there bool) {
 	value, err := layout.Get(r.Txn, key)
 	return value, value != nil || err != nil
 }
 
-// graphOf returns the graph of a run. The run's head names it, or else a checkpoint, or else the
-// list index.
+// graphOf returns the graph of a run. The graph is named by the run's head, or else by a checkpoint, or
+// else by the list index.
 func (one *runRepair) graphOf(first []byte) (*machine.Graph, error) {
 	if st := one.known(); st != nil {
 		return one.graphs(st.Digest, st.Entry, st.Agent, st.EntryOverride)
@@ -343,8 +347,8 @@ func (one *runRepair) graphOf(first []byte) (*machine.Graph, error) {
 	return one.graphs(digest, "", "", override)
 }
 
-// known returns the stored head of the run, or else a checkpoint of it. It returns nil if neither
-// can be read.
+// known returns the stored head of the run. If the head cannot be read, it returns a checkpoint. If
+// neither can be read, it returns nil.
 func (one *runRepair) known() *machine.State {
 	if st, err := layout.StoredHead(one.Txn, one.Ns, one.Prover.Run); err == nil && st.RunID == one.Prover.Run {
 		return st
@@ -409,7 +413,7 @@ func (r *repairer) strays() error {
 	return nil
 }
 
-// brokens reports whether the row belongs, or may belong, to a broken run.
+// brokens reports whether the row belongs, or could belong, to a broken run.
 func (r *repairer) brokens(item *kv.Iterator) bool {
 	if len(r.broken) == 0 {
 		return false
@@ -449,7 +453,7 @@ func ownerOf(item *kv.Iterator) (ns uint32, run string, err error) {
 	return layout.RunOf(key)
 }
 
-// watermarks removes every watermark that is after a row of its queue. Without a watermark, a scan
+// watermarks removes every watermark that is later than a row of its queue. Without a watermark, a scan
 // begins at the start of the queue.
 func (r *repairer) watermarks() error {
 	err := r.Each([]byte{layout.KindWatermark}, func(key, value []byte) error {
@@ -470,7 +474,7 @@ func (r *repairer) watermarks() error {
 	return r.flush()
 }
 
-// checkCursorRows keeps the rows of cursors that agree with the entries, removes the others, and
+// checkCursorRows keeps the rows of cursors that agree with the entries and removes the others. It
 // records which cursors are missing.
 func (r *repairer) checkCursorRows() error {
 	next := map[uint32]uint64{}
@@ -544,8 +548,8 @@ func (r *repairer) noteMissing(ns uint32, run string, value []byte) {
 	}
 }
 
-// fill writes the missing rows of cursors. Nothing shows which entries formed one group. Therefore
-// each gap becomes one row, or several rows of at most maxCursorEntries.
+// fill writes the missing rows of cursors. No data shows which entries formed one group, so each gap
+// becomes one row, or several rows of at most maxCursorEntries.
 func (r *repairer) fill() error {
 	for ns, gaps := range r.gaps {
 		for i := range gaps {
@@ -558,7 +562,7 @@ func (r *repairer) fill() error {
 }
 
 // maxCursorEntries is the maximum number of entries in one row of cursors that a repair writes.
-// repairBytes and repairKeys are the approximate size of one commit, in bytes and in keys.
+// repairBytes and repairKeys are the approximate limits of one commit, in bytes and in keys.
 const (
 	maxCursorEntries = 4096
 	repairBytes      = 2 << 20

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// cursors checks that the cursors of every namespace are dense from 1, that each refers to an entry
-// with this cursor, and that every entry has a cursor.
+// cursors checks that the cursors of every namespace are dense from 1, that each cursor refers to an
+// entry with this cursor, and that every entry has a cursor.
 func (c *Checker) cursors() error {
 	next, gaps := make(map[uint32]uint64), make(map[uint32]uint64)
 	err := c.Each([]byte{layout.KindCursor}, func(key, value []byte) error {
@@ -61,7 +61,7 @@ func (c *Checker) placed(ns uint32, cursor uint64, at codec.EntryRef) error {
 	return err
 }
 
-// queues checks that a head implies every timer and every outbox row, and that none is before the
+// queues checks that every timer and every outbox row follows from a head, and that none is before the
 // watermark of its queue.
 func (c *Checker) queues() error {
 	err := c.Each([]byte{layout.KindTimer}, func(key, _ []byte) error {
@@ -123,8 +123,8 @@ func (c *Checker) outboxRow(key, value []byte) error {
 	return nil
 }
 
-// aboveMark returns a fault for a row before the stored watermark of its queue, because no scan
-// would find the row after a restart.
+// aboveMark returns a fault for a row before the stored watermark of its queue. No scan would find such
+// a row after a restart.
 func (c *Checker) aboveMark(row string, q layout.QueueID, run string, due int64) error {
 	value, err := layout.Get(c.Txn, layout.MarkOp(q, 0).Key)
 	if err != nil || value == nil {
@@ -137,7 +137,7 @@ func (c *Checker) aboveMark(row string, q layout.QueueID, run string, due int64)
 	return &Fault{Namespace: q.Ns, Run: run, Row: row, Detail: fmt.Sprintf("due at %d, below the watermark %d of its queue", due, int64(at))}
 }
 
-// indexes checks that a head implies every ready row and every list row.
+// indexes checks that every ready row and every list row follows from a head.
 func (c *Checker) indexes() error {
 	err := c.Each([]byte{layout.KindReady}, func(key, _ []byte) error {
 		ns, run, err := layout.RunOf(key)
@@ -186,7 +186,7 @@ func (c *Checker) indexRow(key, _ []byte) error {
 	return nil
 }
 
-// callers checks that the ids of principals belong to the runs that they started.
+// callers checks that the ids of principals belong to the runs that these ids started.
 func (c *Checker) callers() error {
 	return c.Each([]byte{layout.KindCallerID}, func(key, value []byte) error {
 		d, _, err := c.Txn.Dedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
@@ -215,8 +215,8 @@ func (c *Checker) callers() error {
 	})
 }
 
-// orphan checks the id of a principal whose run does not exist. This is correct only if the run was
-// deleted and the id started it.
+// orphan checks the id of a principal whose run does not exist. This is correct only if the id started
+// a run that was deleted.
 func (c *Checker) orphan(ns uint32, key []byte, run string) error {
 	d, err := layout.DeletedOf(c.Txn, ns, run)
 	if err != nil {

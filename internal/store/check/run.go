@@ -9,15 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// runCheck checks one run from its first entry to its head.
+// runCheck checks one run, from its first entry to its head.
 type runCheck struct {
 	*Checker
 	Prover
 	scans []*rowScan
 	head  *machine.State
 	value []byte
-	// rows are the keys of the rows that the entries imply, of the kinds whose keys begin with a
-	// run.
+	// rows are the keys of the rows that the entries make. It includes only kinds whose keys begin with
+	// a run.
 	rows map[string]bool
 	// effects are the business keys that the run holds according to its entries.
 	effects effectRows
@@ -30,7 +30,7 @@ func (r *runCheck) check() error {
 	}
 	if r.head.Erased != nil {
 		// The inputs of an erased run cannot be replayed. Only the chain and the index rows are
-		// proven.
+		// checked.
 		r.Prover.Graph = nil
 	}
 	if err := r.scans[0].of(r.Ns, r.Run, r.entry); err != nil {
@@ -52,7 +52,7 @@ func (r *runCheck) check() error {
 	return r.owned()
 }
 
-// entry checks one journal entry against the previous ones, and checks all rows that it made.
+// entry checks one journal entry against the previous entries, and checks all rows that it made.
 func (r *runCheck) entry(key, value []byte) error {
 	if !bytes.Equal(key, layout.EntryKey(r.Ns, r.Run, r.seq+1)) {
 		if e, err := codec.LeftOfEntry(r.Run, value); err == nil {
@@ -80,8 +80,8 @@ func (r *runCheck) entry(key, value []byte) error {
 	return nil
 }
 
-// passed compares the state with the stored head when it reaches the head's record. After that it
-// looks for an entry that should have stored a newer head.
+// passed compares the state with the stored head when the state reaches the record of the head. After
+// that, it searches for an entry that should have stored a newer head.
 func (r *runCheck) passed(e *machine.Entry, w *layout.Made) error {
 	switch {
 	case r.seq == r.head.Seq:
@@ -101,8 +101,8 @@ func (r *runCheck) passed(e *machine.Entry, w *layout.Made) error {
 	return nil
 }
 
-// imported checks the end of an imported run: its head is its last state, and rows contain all
-// artifact versions.
+// imported checks the end of an imported run. The head must be its last state, and the rows must
+// contain all artifact versions.
 func (r *runCheck) imported() error {
 	if r.seq != r.head.Seq {
 		return r.fault("head", r.head.Seq, "the imported journal ends at record %d", r.seq)
@@ -118,9 +118,9 @@ func (r *runCheck) imported() error {
 	return nil
 }
 
-// stored checks one row that an entry made. It does not check heads, timers, outbox, ready and
-// index rows, which change later; these are checked against the head. The ids of an imported run
-// are not checked, because an import stores none.
+// stored checks one row that an entry made. It does not check heads, timers, outbox, ready and index
+// rows, because later entries change them. These are compared with the head. It does not check the ids
+// of an imported run, because an import stores none.
 func (r *runCheck) stored(e *machine.Entry, op *layout.Op) error {
 	kind := op.Key[0]
 	switch kind {
@@ -150,7 +150,7 @@ func (r *runCheck) stored(e *machine.Entry, op *layout.Op) error {
 	return nil
 }
 
-// implied checks that the rows that the head implies exist.
+// implied checks that all rows exist that follow from the head.
 func (r *runCheck) implied() error {
 	for _, t := range rules.Timers(r.head) {
 		if err := r.want("timer", layout.TimerKey(nil, r.Ns, &t), codec.EncodeNumber(t.Turn)); err != nil {
@@ -191,7 +191,7 @@ func (r *runCheck) want(row string, key, value []byte) error {
 	return nil
 }
 
-// owned returns a fault for a row of the run that no record made.
+// owned returns a fault if the run has a row that no record made.
 func (r *runCheck) owned() error {
 	counts := map[byte]*int64{
 		layout.KindSnapshot: &r.report.Checkpoints, layout.KindArtifact: &r.report.Artifacts,

@@ -18,9 +18,9 @@ import (
 // MaxExport is the maximum size of a portable file in bytes.
 const MaxExport = 1 << 30
 
-// Unpack copies a portable file into a temporary file and reads the description of its run. The
-// caller must remove the temporary file with [Discard]. Unpack checks the seal and the pack's
-// digest. The journal is checked by [ProveExport] and by the Import of the store.
+// Unpack copies a portable file into a temporary file and reads the description of its run. The caller
+// must remove the temporary file with [Discard]. Unpack checks the seal and the pack's digest.
+// [ProveExport] and the Import of the store check the journal.
 //
 // Errors: *machine.Error EXPORT_INVALID, EXPORT_TRUNCATED, EXPORT_NEWER, EXPORT_TOO_LARGE.
 func Unpack(in io.Reader) (out machine.Export, err error) {
@@ -48,8 +48,8 @@ func Unpack(in io.Reader) (out machine.Export, err error) {
 	return out, buffered.Flush()
 }
 
-// readExport reads a whole file: header and pack first, and after that only frames of the kinds
-// that may follow.
+// readExport reads a whole file. The header and the pack must come first. After them only frames of
+// certain kinds may follow.
 func readExport(in io.Reader, out *machine.Export) error {
 	r, err := runfile.NewReader(in)
 	if err != nil {
@@ -132,8 +132,8 @@ func Frames(x machine.Export, visit func(kind runfile.Kind, body []byte) error) 
 	}
 }
 
-// ProveExport proves the journal and the blobs of an unpacked file. Faults of the journal are in
-// the proof. Any other fault is a *machine.Error.
+// ProveExport checks the journal and the blobs of an unpacked file. Faults of the journal are in the
+// proof. Any other fault is a *machine.Error.
 func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
 	p := &Prover{Run: x.RunID, Graph: g}
 	blobs := &blobCheck{}
@@ -160,7 +160,7 @@ func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
 	return proof, nil
 }
 
-// blobCheck checks that each blob of a file has the size and the hash that the file states.
+// blobCheck checks that each blob of a file has the size and the hash that the file declares.
 type blobCheck struct {
 	started bool
 	blob    runfile.Blob
@@ -187,7 +187,7 @@ func (c *blobCheck) add(kind runfile.Kind, body []byte) (err error) {
 	return nil
 }
 
-// end checks the blob whose last piece was read.
+// end checks a blob after its last piece was read.
 func (c *blobCheck) end() error {
 	if c.hash == nil || hex.EncodeToString(c.hash.Sum(nil)) == c.blob.SHA256 && c.size == c.blob.Size {
 		return nil

@@ -60,14 +60,15 @@ func appendString(b []byte, num protowire.Number, v string) []byte {
 	return protowire.AppendString(b, v)
 }
 
-// appendPresent appends a text even if it is empty. It is for fields whose presence has a meaning.
+// appendPresent appends a text even if it is empty. It is used for fields for which an empty text
+// differs from an absent field.
 func appendPresent(b []byte, num protowire.Number, v string) []byte {
 	b = appendTag(b, num, protowire.BytesType)
 	return protowire.AppendString(b, v)
 }
 
-// appendStrings appends all texts of a list, also the empty ones, so that every text keeps its
-// place in the list.
+// appendStrings appends all texts of a list. It also appends empty texts, so that every text keeps its
+// position in the list.
 func appendStrings(b []byte, num protowire.Number, list []string) []byte {
 	for _, s := range list {
 		b = appendPresent(b, num, s)
@@ -83,7 +84,7 @@ func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(b, v)
 }
 
-// appendHash appends a hash. It omits the zero value, which stands for the hash of empty data.
+// appendHash appends a hash. It omits the zero value, which represents the hash of empty data.
 func appendHash(b []byte, num protowire.Number, v *[32]byte) []byte {
 	if *v == ([32]byte{}) {
 		return b
@@ -103,8 +104,8 @@ func appendPacked[T unsigned](b []byte, num protowire.Number, vs []T) []byte {
 	return shut(b, mark)
 }
 
-// open begins a nested message and reserves one byte for its length. The caller must call shut with
-// mark.
+// open begins a nested message and reserves one byte for its length. The caller must later pass mark to
+// shut.
 func open(b []byte, num protowire.Number) (out []byte, mark int) {
 	b = appendTag(b, num, protowire.BytesType)
 	b = append(b, 0)

@@ -7,31 +7,32 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// bodies are the values of one input that its records may repeat. The fields have the names that
-// the *_of_input fields have in the schema. A record that repeats a whole body stores one flag
-// instead. A record that repeats a single value stores the value's place in the list of values,
-// counted from 1.
+// bodies are the values of one input that its records may repeat. The names of the fields are the names
+// of the *_of_input fields in the schema. A record that repeats a whole body stores one flag instead. A
+// record that repeats a single value stores the position of the value in the list of values, counted
+// from 1.
 type bodies struct {
 	artifacts       []machine.ArtifactWrite
 	output          []machine.Part
 	messages        []machine.Message
 	parts, question []machine.Part
 	error           machine.Fault
-	// state, conversations and steps are set for a fork only.
+	// state, conversations and steps are set only for a fork.
 	state         *machine.State
 	conversations []machine.ConversationCopy
 	steps         []machine.TakenStep
-	// model is the request to a model, answer the model's answer.
+	// model is the request to a model. answer is the model's answer.
 	model  *machine.ModelRequest
 	answer *machine.ModelAnswer
 
-	// The values that a reference to a single value can mean.
+	// These lists contain the values that a reference to a single value can refer to.
 	requests []machine.StepRequest
 	result   []byte
 	queued   []machine.QueuedInput
 }
 
-// none is the empty set of bodies, for inputs, which may not refer to anything. It is read-only.
+// none is the empty set of bodies. It is used for inputs, which may not refer to other bodies. It is
+// read-only.
 var none bodies
 
 // bodiesOf returns the bodies of an input. This function is part of the frozen format.
@@ -72,11 +73,11 @@ func bodiesOf(c machine.Command) bodies {
 	return bodies{}
 }
 
-// refMin is the length in bytes from which a reference is shorter than the value itself.
+// refMin is the length in bytes at which a reference is shorter than the value itself.
 const refMin = 4
 
-// ref returns the reference to a value of the input: 1 + its place, or 0 if the input does not have
-// the value. Only one of the three lists is ever filled.
+// ref returns the reference to a value of the input. The reference is 1 plus the position of the value.
+// It is 0 if the input does not have the value. At most one of the three lists is not empty.
 func (o *bodies) ref(v []byte) uint64 {
 	if len(v) < refMin {
 		return 0
@@ -97,7 +98,7 @@ func (o *bodies) ref(v []byte) uint64 {
 	return 0
 }
 
-// value is the inverse of ref. It returns false for a place that the input does not have.
+// value is the inverse of ref. It returns false if the input has no value at the position.
 func (o *bodies) value(ref uint64) ([]byte, bool) {
 	at := ref - 1
 	switch {
@@ -111,8 +112,8 @@ func (o *bodies) value(ref uint64) ([]byte, bool) {
 	return nil, false
 }
 
-// queuedRef returns the reference to parts of a queued input of a fork: 1 + its place, or 0 if none
-// has these parts.
+// queuedRef returns the reference to a queued input of a fork that has these parts. The reference is 1
+// plus the position of the input. It is 0 if no queued input has these parts.
 func (o *bodies) queuedRef(parts []machine.Part) uint64 {
 	for i := range o.queued {
 		if sameParts(parts, o.queued[i].Parts) {
@@ -122,8 +123,8 @@ func (o *bodies) queuedRef(parts []machine.Part) uint64 {
 	return 0
 }
 
-// same reports whether two values that are not empty are equal. It does not read the bytes if both
-// values are the same memory.
+// same reports whether two values are equal and not empty. If both values are the same memory, it does
+// not compare the bytes.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (&a[0] == &b[0] || bytes.Equal(a, b))
 }
@@ -132,7 +133,8 @@ func sameValue(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || same(a, b))
 }
 
-// The functions below report whether a record's body equals the input's. An empty body never does.
+// The functions below report whether the body of a record is equal to a body of the input. For an empty
+// body they return false.
 
 func sameWrites(a, b []machine.ArtifactWrite) bool {
 	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.ArtifactWrite) bool {
@@ -160,7 +162,7 @@ func sameFault(a, b machine.Fault) bool { return a == b && a != (machine.Fault{}
 
 func sameState(a, b *machine.State) bool { return a == b && a != nil }
 
-// A record repeats a model request or answer only if it points to the same one as the input.
+// A model request or answer is repeated only if the record and the input contain the same pointer.
 
 func sameModel(a, b *machine.ModelRequest) bool { return a == b && a != nil }
 

@@ -9,12 +9,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Format is the version byte at the beginning of every value. This version cannot read a value with
-// another first byte, except [FormatSealed].
+// Format is the version byte at the beginning of every value. This version of the program cannot read a
+// value with another first byte, except [FormatSealed].
 const Format = 1
 
-// The parts of an entry's value: version byte, cursor, hash, previous hash, then the entry's bytes.
-// The previous hash is next to the entry's bytes, so that the hashed bytes are contiguous.
+// These constants are the parts of an entry's value, in this order: version byte, cursor, hash,
+// previous hash, entry bytes. The previous hash is next to the entry bytes, so that the hashed bytes
+// are contiguous.
 const (
 	cursorAt = 1
 	hashAt   = cursorAt + 8
@@ -22,9 +23,9 @@ const (
 	entryAt  = prevAt + sha256.Size
 )
 
-// EncodeEntry returns the value of one journal entry with cursor 0, and the hash of the chain after
-// the entry: SHA-256(prev ‖ entry bytes). [SetCursor] sets the cursor later. The records must have
-// the seqs first, first+1, ...
+// EncodeEntry returns the value of one journal entry with the cursor 0, and the hash of the chain after
+// the entry, which is SHA-256(prev ‖ entry bytes). [SetCursor] sets the cursor later. The records must
+// have the seqs first, first+1 and so on.
 func EncodeEntry(prev [32]byte, first uint64, in *machine.Input, records []machine.Record) ([]byte, [32]byte, error) {
 	b, err := entryOf(prev, first, in, records)
 	if err != nil {
@@ -33,7 +34,7 @@ func EncodeEntry(prev [32]byte, first uint64, in *machine.Input, records []machi
 	return b, chained(b, len(b)), nil
 }
 
-// chained computes the hash of the chain after an entry, over the bytes up to end, and writes it
+// chained computes the hash of the chain after an entry, over the bytes up to end, and writes the hash
 // into the entry's value b.
 func chained(b []byte, end int) [32]byte {
 	hash := sha256.Sum256(b[prevAt:end])
@@ -41,7 +42,7 @@ func chained(b []byte, end int) [32]byte {
 	return hash
 }
 
-// entryOf returns the value of an entry, in which the hash is still missing.
+// entryOf returns the value of an entry without the hash.
 func entryOf(prev [32]byte, first uint64, in *machine.Input, records []machine.Record) ([]byte, error) {
 	b := make([]byte, entryAt, entryAt+512)
 	b[0] = Format
@@ -66,8 +67,8 @@ func entryOf(prev [32]byte, first uint64, in *machine.Input, records []machine.R
 	return b, nil
 }
 
-// SetCursor writes the cursor, the entry's place in the order of its namespace, into a value that
-// [EncodeEntry] made. The cursor is not part of the hashed bytes.
+// SetCursor writes the cursor into a value that [EncodeEntry] made. The cursor is the entry's position
+// in the order of its namespace. It is not part of the hashed bytes.
 func SetCursor(value []byte, cursor uint64) {
 	binary.BigEndian.PutUint64(value[cursorAt:], cursor)
 }
@@ -81,8 +82,8 @@ func EntryCursor(value []byte) uint64 {
 	return binary.BigEndian.Uint64(value[cursorAt:])
 }
 
-// DecodeEntry decodes a journal value of the run with the id run. It does not check the hash;
-// [Chained] does.
+// DecodeEntry decodes a journal value of the run with the id run. It does not check the hash, see
+// [Chained].
 func DecodeEntry(run string, value []byte) (machine.Entry, error) {
 	e := machine.Entry{RunID: run}
 	if err := checkFormat("entry", value, entryAt); err != nil {
@@ -120,7 +121,7 @@ func DecodeEntry(run string, value []byte) (machine.Entry, error) {
 	return e, s.err
 }
 
-// Chained reports whether the value's hash follows from its bytes.
+// Chained reports whether the hash in the value is the hash of its bytes.
 func Chained(value []byte) bool {
 	if len(value) < entryAt {
 		return false
@@ -133,7 +134,7 @@ func Chained(value []byte) bool {
 	return bytes.Equal(hash[:], value[hashAt:prevAt])
 }
 
-// checkFormat returns an error for a value that is too short or that has another version byte.
+// checkFormat returns an error if a value is too short or has another version byte.
 func checkFormat(what string, value []byte, least int) error {
 	if len(value) < least {
 		return fmt.Errorf("%w: %s of %d bytes", ErrCorrupt, what, len(value))

@@ -2,8 +2,8 @@ package codec
 
 import "fmt"
 
-// EntryRef identifies an entry: its run and its first record. If Run is empty, the reference is a
-// gap: the entry's run was deleted.
+// EntryRef identifies an entry by its run and its first record. If Run is empty, the reference is a
+// gap. A gap stands for an entry whose run was deleted.
 type EntryRef struct {
 	Run   string
 	First uint64
@@ -25,8 +25,8 @@ func (p EntryRef) Gap() bool { return p.Run == "" }
 // MostGaps is the maximum number of gaps in one row of cursors.
 const MostGaps = 1 << 16
 
-// EncodeEntryRefs returns the value of a row of cursors. A run of adjacent gaps takes as many bytes
-// as one reference.
+// EncodeEntryRefs returns the value of a row of cursors. A sequence of adjacent gaps takes only as many
+// bytes as one reference.
 func EncodeEntryRefs(places []EntryRef) []byte {
 	var b []byte
 	for i := 0; i < len(places); {

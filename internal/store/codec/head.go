@@ -7,11 +7,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The parts of a head's value: version byte, seq, state. The seq has a fixed place, because the
-// committer compares it without decoding the rest.
+// These are the parts of a head's value, in this order: version byte, seq, state. The seq has a fixed
+// position, because the committer compares it without decoding the rest.
 const stateAt = 1 + 8
 
-// EncodeHead returns the value of a run's head or of a checkpoint. The value stores hash as the end
+// EncodeHead returns the value of a run's head or of a checkpoint. The value contains hash as the end
 // of the run's chain, instead of st.PrevHash.
 func EncodeHead(st *machine.State, hash [32]byte) []byte {
 	b := make([]byte, stateAt, stateAt+1024)
@@ -32,11 +32,11 @@ func HeadSeq(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value[1:]), nil
 }
 
-// currentNum is the number of the field of State that names the state being visited.
+// currentNum is the number of the field of State that contains the name of the current workflow state.
 const currentNum = 21
 
-// HeadCurrent returns the name of the state that a head visits, without decoding the rest. The
-// result is a part of value. Lists use it because they examine many heads and return few.
+// HeadCurrent returns the name of the current workflow state of a head, without decoding the rest. The
+// result is a part of value. Lists use this function because they examine many heads and return few.
 func HeadCurrent(value []byte) ([]byte, error) {
 	value, err := leftOf("head", value, stateAt)
 	if err != nil {

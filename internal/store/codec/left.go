@@ -2,8 +2,8 @@ package codec
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// The functions below return the part of a value that remains readable after the values of its run
-// were erased. They list the fields that remain. Every other field is erased, also a field that is
+// The functions below return the part of a value that is still readable after the values of its run
+// were erased. They list the fields that remain. Every other field is erased, including fields that are
 // added later.
 
 // leftOfInput returns the part of an input that remains after an erasure.
@@ -180,8 +180,8 @@ func leftOfReport(b machine.Body) machine.Body {
 	return nil
 }
 
-// leftOfState returns the part of a state that remains after an erasure. Lists and counts are
-// computed from it.
+// leftOfState returns the part of a state that remains after an erasure. Lists and counts need this
+// part.
 func leftOfState(s *machine.State) *machine.State {
 	if s == nil {
 		return nil
@@ -201,14 +201,14 @@ func leftOfState(s *machine.State) *machine.State {
 	}
 }
 
-// figures returns the part of a usage that remains after an erasure: the numbers, without the
-// model's name.
+// figures returns the part of a usage that remains after an erasure: the numbers, but not the model's
+// name.
 func figures(u machine.Usage) machine.Usage {
 	u.Model = ""
 	return u
 }
 
-// uncompensatedOf returns uncompensated effects without the codes of their errors.
+// uncompensatedOf returns the uncompensated effects with their error codes removed.
 func uncompensatedOf(list []machine.UncompensatedEffect) []machine.UncompensatedEffect {
 	var out []machine.UncompensatedEffect
 	for _, s := range list {

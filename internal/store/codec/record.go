@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// appendRecord appends a record of an entry. It omits what the entry already contains: the seq, and
-// the time and the principal if they are those of the input.
+// appendRecord appends a record of an entry. It omits what the entry already contains: the seq, and the
+// time and the principal if they are the same as in the input.
 func appendRecord(b []byte, num protowire.Number, in *machine.Input, of *bodies, r *machine.Record) ([]byte, error) {
 	if r.Body == nil {
 		return nil, fmt.Errorf("encode record %d: no body", r.Seq)
@@ -26,7 +26,7 @@ func appendRecord(b []byte, num protowire.Number, in *machine.Input, of *bodies,
 	return shut(b, mark), nil
 }
 
-// readRecord is the inverse of appendRecord. The caller computes seq from the record's place in the
+// readRecord is the inverse of appendRecord. The caller computes seq from the record's position in the
 // entry.
 func readRecord(b []byte, in *machine.Input, of *bodies, seq uint64) (machine.Record, error) {
 	r := machine.Record{Seq: seq, At: in.At, Principal: in.Principal}

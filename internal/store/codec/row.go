@@ -12,7 +12,8 @@ var Mark = []byte{Format}
 // row begins a value. size is the expected size in bytes.
 func row(size int) []byte { return append(make([]byte, 0, size), Format) }
 
-// decode decodes a value into v. The caller has already set the fields of v that the key contains.
+// decode decodes a value into v. The caller must already have set the fields of v that the key
+// contains.
 func decode[T any](what string, value []byte, v *T, read func(b []byte, v *T) error) error {
 	if err := checkFormat(what, value, 1); err != nil {
 		return err
@@ -37,7 +38,8 @@ func DecodeDedupe(key machine.Dedupe, value []byte) (machine.Dedupe, error) {
 	return key, err
 }
 
-// EncodePackBytes returns the value of the row that holds a pack's bytes, under its digest.
+// EncodePackBytes returns the value of the row that contains a pack's bytes. The key of the row
+// contains the digest.
 func EncodePackBytes(r *machine.PackRow) []byte {
 	return appendPackBytes(row(16+len(r.Canonical)+len(r.Source)), r)
 }
@@ -47,7 +49,7 @@ func DecodePackBytes(r *machine.PackRow, value []byte) error {
 	return decode("pack", value, r, readPackBytes)
 }
 
-// EncodePackName returns the value of a pack's rows by name and by digest.
+// EncodePackName returns the value of the two rows of a pack: the row by name and the row by digest.
 func EncodePackName(r *machine.PackRow) []byte { return appendPackName(row(128), r) }
 
 // DecodePackName is the inverse of [EncodePackName].
@@ -56,8 +58,8 @@ func DecodePackName(value []byte) (r machine.PackRow, err error) {
 	return r, err
 }
 
-// EncodeHolder returns the value of the row of a step's outgoing work: the worker that holds the
-// step. For a step without a holder the value equals [Mark].
+// EncodeHolder returns the value of the row of a step's outgoing work. The value contains the worker
+// that holds the step. If no worker holds it, the value is equal to [Mark].
 func EncodeHolder(h machine.StepHolder) []byte { return appendStepHolder(row(48), &h) }
 
 // DecodeHolder is the inverse of [EncodeHolder].
@@ -95,7 +97,8 @@ func DecodeSubscription(value []byte) (s machine.Subscription, err error) {
 	return s, err
 }
 
-// EncodeDeadLetter returns the value of a dead letter's row. The key contains the letter's number.
+// EncodeDeadLetter returns the value of a dead letter's row. The key contains the number of the dead
+// letter.
 func EncodeDeadLetter(d *machine.DeadLetter) []byte { return appendDeadLetter(row(64+len(d.Body)), d) }
 
 // DecodeDeadLetter is the inverse of [EncodeDeadLetter]. It does not set the number, which is in

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ErrCorrupt means that stored bytes are not bytes that this version writes. Every decoding error
-// wraps it.
+// ErrCorrupt means that stored bytes are not bytes that this version of the program writes. Every
+// decoding error wraps it.
 var ErrCorrupt = errors.New("stored bytes are corrupt")
 
 // scan iterates over the fields of one message. The encoding is frozen, so that everything that the
@@ -25,8 +25,8 @@ type scan struct {
 	b    []byte
 	num  protowire.Number
 	typ  protowire.Type
-	// word is the value of the current field if it is a varint or a fixed64. body is its bytes
-	// otherwise.
+	// word is the value of the current field if the field is a varint or a fixed64. body contains the
+	// bytes of any other field.
 	word uint64
 	body []byte
 	err  error
@@ -34,7 +34,7 @@ type scan struct {
 
 func newScan(what string, b []byte) *scan { return &scan{what: what, b: b} }
 
-// next reads the next field. It returns false at the end and at the first error, which it stores in
+// next reads the next field. It returns false at the end and at the first error. It stores the error in
 // s.err.
 func (s *scan) next() bool {
 	if s.err != nil || len(s.b) == 0 {
@@ -142,7 +142,7 @@ func (s *scan) string() string {
 	return string(s.message())
 }
 
-// fixed reads a hash or an id, whose length must be that of to.
+// fixed reads a hash or an id. Its length must be equal to the length of to.
 func (s *scan) fixed(to []byte) {
 	if v := s.message(); len(v) == len(to) {
 		copy(to, v)
@@ -151,8 +151,8 @@ func (s *scan) fixed(to []byte) {
 	s.fail("not a value of its length")
 }
 
-// ofInput reads a flag that means "the same body as in the input". has states whether the input has
-// this body; if it has not, a set flag is an error.
+// ofInput reads a flag that means "the same body as in the input". has reports whether the input has
+// this body. If it does not have the body, a set flag is an error.
 func (s *scan) ofInput(has bool) bool {
 	on := s.bool()
 	if on && !has {
@@ -185,7 +185,7 @@ type unsigned interface {
 	~int | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// fit reads a number. A number that does not fit the type T is an error.
+// fit reads a number. If the number does not fit the type T, this is an error.
 func fit[T unsigned](s *scan) T {
 	v := s.uint()
 	if n := T(v); n < 0 || uint64(n) != v {

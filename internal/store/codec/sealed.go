@@ -22,7 +22,7 @@ const FormatSealed = 2
 
 const slotBytes = 8
 
-// Keys finds the key of a run by its slot. If the key was destroyed, the error is
+// Keys returns the key of a run for the slot of the key. If the key was destroyed, the error is
 // [seal.ErrDestroyed].
 type Keys interface {
 	Key(slot uint64) (*seal.Key, error)
@@ -36,9 +36,9 @@ func Sealed(value []byte) (slot uint64, ok bool) {
 	return binary.BigEndian.Uint64(value[len(value)-slotBytes:]), true
 }
 
-// sealValue turns plain, a value of [Format] whose message begins at the offset at, into a value of
-// [FormatSealed]. left is the readable part. The encryption also authenticates left and also: a
-// change of either is detected.
+// sealValue converts a value of [Format] to a value of [FormatSealed]. plain is the value, and its
+// message begins at the offset at. left is the readable part. The encryption also authenticates left
+// and also, so that a change of either is detected.
 func sealValue(key *seal.Key, plain []byte, at int, left, also []byte) []byte {
 	message := plain[at:]
 	b := make([]byte, at, at+len(left)+len(message)+seal.Overhead+slotBytes+4)
@@ -63,7 +63,7 @@ func cut(what string, value []byte, at int) (left, readable, sealed []byte, err 
 	return left, body[:n], body[n:], nil
 }
 
-// unseal turns a value of [FormatSealed] back into a value of [Format]. If the key was destroyed,
+// unseal converts a value of [FormatSealed] back to a value of [Format]. If the key was destroyed,
 // erased is true and plain contains only the readable part.
 func unseal(what string, value []byte, at int, also []byte, keys Keys) (plain []byte, erased bool, err error) {
 	slot, ok := Sealed(value)
@@ -107,17 +107,17 @@ func leftOf(what string, value []byte, at int) ([]byte, error) {
 	return plain, nil
 }
 
-// alsoHead, alsoID and alsoEntry are authenticated by the encryption but not stored. They prevent a
-// value of one kind from being decrypted as another kind, and an entry from being decrypted at
-// another place of the chain.
+// The encryption authenticates alsoHead, alsoID and alsoEntry, but they are not stored. With them, a
+// value of one kind cannot be decrypted as another kind, and an entry cannot be decrypted at another
+// place of the chain.
 var alsoHead, alsoID = []byte("head"), []byte("id")
 
 func alsoEntry(value []byte) []byte {
 	return append([]byte("entry"), value[prevAt:entryAt]...)
 }
 
-// SealEntry is like [EncodeEntry], but it seals the value under a key. The hash covers the stored
-// bytes. plain is the value before it was sealed, without its hash.
+// SealEntry does the same as [EncodeEntry] and seals the value with a key. The hash is computed from
+// the stored bytes. plain is the value before it was sealed, without its hash.
 func SealEntry(key *seal.Key, prev [32]byte, first uint64, in *machine.Input, records []machine.Record) (value, plain []byte, hash [32]byte, err error) {
 	if plain, err = entryOf(prev, first, in, records); err != nil {
 		return nil, nil, hash, err
@@ -131,7 +131,7 @@ func SealEntry(key *seal.Key, prev [32]byte, first uint64, in *machine.Input, re
 	return value, plain, chained(value, len(value)-slotBytes), nil
 }
 
-// ReadEntry is like [DecodeEntry], but it also decodes sealed values. If the run was erased, the
+// ReadEntry does the same as [DecodeEntry], and also decodes sealed values. If the run was erased, the
 // entry contains only the readable part and is marked as erased.
 func ReadEntry(run string, value []byte, keys Keys) (machine.Entry, error) {
 	if _, ok := Sealed(value); !ok {
@@ -165,8 +165,8 @@ func SealHead(key *seal.Key, value []byte, st *machine.State, hash [32]byte) []b
 	return sealValue(key, value, stateAt, EncodeHead(left, hash)[stateAt:], alsoHead)
 }
 
-// ReadHead is like [DecodeHead], but it also decodes sealed values. If the run was erased, the
-// state contains only the readable part, and Erased is set. The caller then fills in the fields of
+// ReadHead does the same as [DecodeHead], and also decodes sealed values. If the run was erased, the
+// state contains only the readable part, and Erased is set. The caller must then set the fields of
 // Erased.
 func ReadHead(value []byte, keys Keys) (*machine.State, error) {
 	slot, ok := Sealed(value)
@@ -210,8 +210,8 @@ func SealDedupe(key *seal.Key, d *machine.Dedupe) []byte {
 	return sealValue(key, EncodeDedupe(d), 1, EncodeDedupe(&left)[1:], alsoID)
 }
 
-// ReadDedupe is like [DecodeDedupe], but it also decodes sealed values. erased means that the hash
-// of the body is lost because the key was destroyed.
+// ReadDedupe does the same as [DecodeDedupe], and also decodes sealed values. erased means that the
+// hash of the body is lost because the key was destroyed.
 func ReadDedupe(key machine.Dedupe, value []byte, keys Keys) (d machine.Dedupe, erased bool, err error) {
 	plain, erased, err := unseal("id", value, 1, alsoID, keys)
 	if err != nil {

@@ -2,8 +2,8 @@ package codec
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// EncodeVersions returns the value of an artifact row: the versions of one artifact that were
-// written since the previous row, in order.
+// EncodeVersions returns the value of an artifact row. It contains the versions of one artifact that
+// were written since the previous row, in order.
 func EncodeVersions(versions []machine.ArtifactVersion) []byte {
 	b := row(2 + 16*len(versions))
 	for i := range versions {

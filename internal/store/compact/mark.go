@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// A compaction marks the two directories before it exchanges their names. After an interruption
-// the mark identifies the directory beside the store as a partial result. A mark records the
-// position of its store; a store that has newer commits than its mark is never deleted.
+// A compaction marks the two directories before it exchanges their names. After an interruption, the
+// mark identifies the directory next to the store as a partial result. A mark records the position of
+// its store. A store that has newer commits than its mark is never deleted.
 
-// Mark marks a directory with its present position, and syncs the mark.
+// Mark marks a directory with its current position, and syncs the mark.
 func Mark(dir string) error {
 	head, err := datadir.ReadAcked(dir)
 	if err != nil || head == nil {

@@ -15,19 +15,19 @@ import (
 type StagedDir struct {
 	// From is the directory of the store. To is the new directory.
 	From, To string
-	// Swap means that the new directory replaces the old one. To is then a temporary name.
+	// Swap means that the new directory replaces the old one. In this case To is a temporary name.
 	Swap bool
-	// Epoch is the epoch of the store, Group its last commit.
+	// Epoch is the epoch of the store. Group is the number of its last commit.
 	Epoch [16]byte
 	Group uint64
-	// Free returns the free bytes of a directory's file system. Spare is the number of bytes that
-	// must remain free.
+	// Free returns the free disk space of a directory's file system, in bytes. Spare is the number of
+	// bytes that must remain free.
 	Free  func(dir string) (int64, error)
 	Spare int64
 }
 
-// At returns where the store in the directory dir is rebuilt: in to, or, if to is "", beside the
-// directory itself. If dir is a symbolic link, that is beside its target.
+// At returns where the store in the directory dir is rebuilt. This is the directory to or, if to is "",
+// a directory next to dir. If dir is a symbolic link, it is a directory next to the target of the link.
 func At(dir, to string) (StagedDir, error) {
 	from, err := filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -39,8 +39,8 @@ func At(dir, to string) (StagedDir, error) {
 	return StagedDir{From: from, To: from + ".compact", Swap: true}, nil
 }
 
-// Clear removes from the new directory only the remains of an interrupted call, and returns the
-// size of the store in bytes. Errors: *machine.Error DISK_LOW if the disk has no space for a second
+// Clear removes the remains of an interrupted call from the new directory, and nothing else. It returns
+// the size of the store in bytes. Errors: *machine.Error DISK_LOW if the disk has no space for a second
 // copy; [datadir.ErrLocked] if another process has the new directory open.
 func (p StagedDir) Clear() (bytes int64, err error) {
 	if err := p.dropLeft(); err != nil {
@@ -63,8 +63,8 @@ func (p StagedDir) Clear() (bytes int64, err error) {
 	return tree + values, err
 }
 
-// dropLeft removes the directory that a call left when it was interrupted near the exchange of
-// names. Both directories were complete at that time.
+// dropLeft removes the directory that remained from a call that was interrupted while the names were
+// exchanged. Both directories were complete at that time.
 func (p StagedDir) dropLeft() error {
 	info, err := os.Lstat(p.To)
 	switch {
@@ -88,9 +88,9 @@ func (p StagedDir) dropLeft() error {
 	})
 }
 
-// Settle completes the new directory: it copies the files that do not belong to the store and
-// removes the progress file. If Swap is set, the new directory then replaces the old one, which is
-// removed. Settle returns the bytes on disk of the new store.
+// Settle completes the new directory. It copies the files that do not belong to the store and removes
+// the progress file. If Swap is set, the new directory then replaces the old one, which is removed.
+// Settle returns the disk space of the new store in bytes.
 func (p StagedDir) Settle() (bytes int64, err error) {
 	if err := datadir.CopyOthers(p.From, p.To); err != nil {
 		return 0, err

@@ -15,30 +15,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// AckMark is the content of the HEAD file: the progress of the store when it last answered callers.
-// If a start finds less in the database than HEAD records, it fails.
+// AckMark is the content of the HEAD file. It describes the progress of the store when it last answered
+// callers. If a start finds less in the database than HEAD records, the start fails.
 //
-// HEAD never records anything that is not synced: it is written after the sync of a group and
-// before the group's answers. Therefore an old or incomplete copy is harmless. The reasons are in
-// docs/dev/adr/0017-damage.md.
+// HEAD never records anything that is not synced, because it is written after the sync of a group and
+// before the answers of the group. Therefore an old or incomplete copy of HEAD is harmless. The reasons
+// are in docs/dev/adr/0017-damage.md.
 type AckMark struct {
 	Epoch [16]byte
-	// Since is the group after which the database contains the number of every group. Earlier
-	// groups, from an older version, cannot be counted.
+	// Since is the group after which the database contains the number of every group. Earlier groups
+	// were written by an older version and cannot be counted.
 	Since uint64
 	// Group is the number (Badger's timestamp) of the last group whose callers were answered.
 	Group uint64
-	// values is the number of the newest value log that may contain a value of the group.
+	// values is the number of the newest value log that could contain a value of the group.
 	values uint32
-	// Collecting means that values are being moved. The newest value log may then end with an
+	// Collecting means that values are being moved. Then the newest value log may end with an
 	// incomplete copy.
 	Collecting bool
 
 	layout.LastEntry
 }
 
-// The file has two slots, in different pages, which are written alternately. If one write is
-// interrupted, the other slot is still valid.
+// The file has two slots in different pages. They are written alternately. If one write is interrupted,
+// the other slot is still valid.
 const (
 	HeadName  = "HEAD"
 	SlotBytes = 4096
@@ -86,8 +86,8 @@ func (a *AckMark) decode(b []byte) (count uint64, ok bool) {
 	return count, true
 }
 
-// ReadAcked reads the newest complete slot of a directory's HEAD file. It returns nil if no such
-// slot exists, which is so in a store of an older version or after an interrupted first start.
+// ReadAcked reads the newest complete slot of a directory's HEAD file. It returns nil if there is no
+// such slot. This happens in a store of an older version, and after an interrupted first start.
 func ReadAcked(dir string) (*AckMark, error) {
 	data, err := os.ReadFile(filepath.Join(dir, HeadName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -107,8 +107,8 @@ func ReadAcked(dir string) (*AckMark, error) {
 	return newest, nil
 }
 
-// In proves that the database contains the last acknowledged entry, or that the run of this entry
-// was deleted since. Errors: *layout.Damage.
+// In checks that the database contains the last acknowledged entry, or that the run of this entry was
+// deleted since. Errors: *layout.Damage.
 func (a *AckMark) In(txn *layout.Txn) error {
 	if a == nil || a.Cursor == 0 {
 		return nil
@@ -140,11 +140,11 @@ type AckFile struct {
 	acked AckMark
 	Count uint64
 	slot  []byte
-	// newest is the number of the newest existing value log, which may be empty.
+	// newest is the number of the newest existing value log. This log may be empty.
 	newest uint32
 	// dirty means that a slot was written since the last sync.
 	dirty bool
-	// syncing is held by the goroutine that is syncing the file.
+	// syncing is held by the goroutine that syncs the file.
 	syncing sync.Mutex
 }
 
@@ -181,10 +181,10 @@ func (h *AckFile) write() error {
 	return err
 }
 
-// SetProgress records a group that was synced and whose callers are about to be answered. number is
-// the group's number, values states whether any of its values are in the value log, and last is its
-// last entry. SetProgress does not sync the file. If the process dies, the operating system still
-// has the write. After a loss of power an older record is also true.
+// SetProgress records a group that was synced and whose callers are about to be answered. number is the
+// number of the group. values reports whether any of its values are in the value log. last is its last
+// entry. SetProgress does not sync the file. If the process dies, the operating system still has the
+// write. After a loss of power the file may contain an older record, which is also correct.
 func (h *AckFile) SetProgress(number uint64, values bool, last *layout.LastEntry) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -205,7 +205,7 @@ func (h *AckFile) SetProgress(number uint64, values bool, last *layout.LastEntry
 	return nil
 }
 
-// newestValues returns the number of the newest value log. at is the number of an existing one.
+// newestValues returns the number of the newest value log. at is the number of an existing value log.
 func newestValues(dir string, at uint32) uint32 {
 	for {
 		if _, err := os.Lstat(filepath.Join(dir, ValueLogName(at+1))); err != nil {
@@ -218,8 +218,8 @@ func newestValues(dir string, at uint32) uint32 {
 // ValueLogName returns the name of the file of a value log.
 func ValueLogName(id uint32) string { return fmt.Sprintf("%06d.vlog", id) }
 
-// present returns an error if the HEAD file was removed, which means that the directory was
-// removed, too. Writes to removed files succeed, but their data is lost when the process ends.
+// present returns an error if the HEAD file was removed. This means that the directory was removed,
+// too. Writes to removed files succeed, but their data is lost when the process ends.
 func (h *AckFile) present() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(h.file.Fd()), &st); err != nil {
@@ -231,7 +231,7 @@ func (h *AckFile) present() error {
 	return nil
 }
 
-// CheckPresent is like present, for callers that do not hold the lock.
+// CheckPresent does the same as present, for callers that do not hold the lock.
 func (h *AckFile) CheckPresent() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -240,7 +240,8 @@ func (h *AckFile) CheckPresent() error {
 
 // Sync syncs the last written slot.
 func (h *AckFile) Sync() error {
-	// If no slot is dirty, another sync may still be running. The lock waits for its end.
+	// Even if no slot is dirty, another sync may still be running. This lock waits until that sync has
+	// ended.
 	h.syncing.Lock()
 	defer h.syncing.Unlock()
 	h.mu.Lock()
@@ -250,7 +251,7 @@ func (h *AckFile) Sync() error {
 	if !dirty {
 		return nil
 	}
-	// This sync does not hold mu, so that no group has to wait for it.
+	// The mutex mu is not held during this sync, so that no group has to wait for it.
 	return h.file.Sync()
 }
 

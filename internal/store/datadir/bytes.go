@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// DiskBytes returns the bytes on disk of a directory's files: values for the value logs, tree for
-// all other files. Files are sparse, and may be created or removed during the call.
+// DiskBytes returns the disk space of a directory's files in bytes: values for the value logs, and tree
+// for all other files. Files are sparse, and may be created or removed during the call.
 func DiskBytes(dir string) (tree, values int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// MakeDir creates a directory and its missing parents, and syncs each name. If a name is not
-// synced, a power failure loses the directory even if its files were synced.
+// MakeDir creates a directory and its missing parents, and syncs each name. Without the sync of a name,
+// a power failure could remove the directory even if its files were synced.
 func MakeDir(dir string) error { return makeDir(filepath.Clean(dir), SyncDir) }
 
 func makeDir(dir string, sync func(dir string) error) error {
@@ -20,8 +20,9 @@ func makeDir(dir string, sync func(dir string) error) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err // It is no directory.
 		}
-		// An earlier process may have been killed before it synced the name. If this process is not
-		// allowed to sync, another user created the directory.
+		// An earlier process may have been killed before it synced the name, so the name of an existing
+		// directory is synced too. If this process is not allowed to sync the parent, another user
+		// created the directory.
 		if err := sync(filepath.Dir(dir)); !unsyncable(err) {
 			return err
 		}
@@ -32,8 +33,8 @@ func makeDir(dir string, sync func(dir string) error) error {
 	if err := makeDir(filepath.Dir(dir), sync); err != nil {
 		return err
 	}
-	// Do not try more than once: in /proc no directory can be created, and the error says that the
-	// parent does not exist.
+	// There is only one attempt, because in /proc no directory can be created, and the error there says
+	// that the parent does not exist.
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}

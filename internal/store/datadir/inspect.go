@@ -16,19 +16,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// inspection inspects the files of a locked directory before Badger opens it: Badger accepts a
-// log up to its first fault as complete, deletes tables that its MANIFEST does not list, and
-// starts empty without a MANIFEST. An inspection changes no file.
+// inspection inspects the files of a locked directory before Badger opens it. This is necessary because
+// Badger treats a log as complete up to its first fault, deletes tables that its MANIFEST does not
+// list, and starts empty if there is no MANIFEST. An inspection changes no file.
 type inspection struct {
 	dir string
-	// names are the names of the files by their extensions, in the order of their numbers.
+	// These fields contain the names of the files by their extensions, in the order of the numbers of
+	// the files.
 	tables, logs, values []numbered
 	files                map[string]bool
 	Head                 *AckMark
-	// unborn are empty files that a crash left before their first byte was written or while
-	// they were being removed. They may be deleted.
+	// unborn are empty files that a crash left. The crash happened before their first byte was written
+	// or while they were being removed. They may be deleted.
 	unborn []string
-	// keyed means that the caller gave a master key. keys are the data keys that it decrypts.
+	// keyed means that the caller passed a master key. keys are the data keys that this master key
+	// decrypts.
 	keyed bool
 	keys  *registry
 }
@@ -39,8 +41,8 @@ type numbered struct {
 	size int64
 }
 
-// Inspect proves that the files contain everything that was acknowledged, and returns the content
-// of the HEAD file with the result. master is the master key of an encrypted directory, nil for a
+// Inspect checks that the files contain everything that was acknowledged. The result includes the
+// content of the HEAD file. master is the master key of an encrypted directory. It is nil for a
 // directory without encryption. Errors: *[layout.Damage], *[KeyError].
 func Inspect(dir string, master []byte) (*inspection, error) {
 	n := &inspection{dir: dir, files: map[string]bool{}, keyed: len(master) > 0}
@@ -71,7 +73,7 @@ func Inspect(dir string, master []byte) (*inspection, error) {
 	return n, n.checkRest()
 }
 
-// Holds reports whether a directory contains a store, or remains of one.
+// Holds reports whether a directory contains a store or the remains of a store.
 func Holds(dir string) (bool, error) {
 	n := &inspection{dir: dir, files: map[string]bool{}}
 	if err := n.list(); err != nil {
@@ -80,7 +82,7 @@ func Holds(dir string) (bool, error) {
 	return n.files[badger.ManifestFilename] || n.files[HeadName] || len(n.tables)+len(n.logs)+len(n.values) > 0, nil
 }
 
-// LastValues returns the number of a directory's newest value log, 0 if it has none.
+// LastValues returns the number of a directory's newest value log. It returns 0 if there is none.
 func LastValues(dir string) (uint32, error) {
 	n := &inspection{dir: dir, files: map[string]bool{}}
 	if err := n.list(); err != nil || len(n.values) == 0 {
@@ -106,7 +108,7 @@ func (n *inspection) list() error {
 		}
 		info, err := e.Info()
 		if errors.Is(err, os.ErrNotExist) {
-			// The open database has deleted the file in the meantime.
+			// The open database has deleted the file in the meantime, so it is skipped.
 			continue
 		}
 		if err != nil {
@@ -120,8 +122,8 @@ func (n *inspection) list() error {
 	return nil
 }
 
-// checkManifest returns an error if the directory has no MANIFEST but contained a store, because
-// the MANIFEST is the first file that Badger creates.
+// checkManifest returns an error if the directory has no MANIFEST but other files of a store. The
+// MANIFEST is the first file that Badger creates.
 func (n *inspection) checkManifest() error {
 	held := slices.Concat(n.tables, n.logs, n.values)
 	if n.Head == nil && len(held) == 0 {
@@ -134,8 +136,8 @@ func (n *inspection) checkManifest() error {
 	return layout.Damaged(badger.ManifestFilename, "%s", detail)
 }
 
-// checkKeys compares the keys that the files are encrypted under with the given key. Without this
-// check a wrong key would look like damage everywhere.
+// checkKeys compares the keys with which the files are encrypted with the given key. Without this
+// check, a wrong key would look like damage in all files.
 func (n *inspection) checkKeys(tables *Tables) error {
 	n.keys = tables.keys
 	named := map[uint64]string{}
@@ -159,8 +161,8 @@ func (n *inspection) checkKeys(tables *Tables) error {
 	return n.keys.judge(named, n.keyed, len(logs)+len(tables.listed) == 0)
 }
 
-// checkLogs proves that tables and logs together contain every group up to the last acknowledged
-// one, and that every value they refer to is in the newest value log.
+// checkLogs checks that tables and logs together contain every group up to the last acknowledged one.
+// It also checks that the newest value log contains every value that they refer to.
 func (n *inspection) checkLogs(flushed uint64) error {
 	var refs []pointer
 	have := flushed
@@ -208,8 +210,8 @@ func (n *inspection) checkContinuity(l *writeLog, have uint64) error {
 	return nil
 }
 
-// checkValues checks the beginning of every value log, and all of the newest one, because Badger
-// would cut that one at a fault. Badger would also use the number of a missing one again.
+// checkValues checks the beginning of every value log, and the whole newest value log. Badger would cut
+// the newest one at a fault, and would use the number of a missing one again.
 func (n *inspection) checkValues(refs []pointer) error {
 	var newest *numbered
 	for i := range n.values {
@@ -243,8 +245,8 @@ func (n *inspection) checkValues(refs []pointer) error {
 	})
 }
 
-// checkRest checks the two files of Badger that contain no data of the store. Damaged ones are
-// recreated, but bytes that may be keys are kept.
+// checkRest checks the two files of Badger that contain no data of the store. A damaged file is created
+// again, but bytes that may be keys are kept.
 func (n *inspection) checkRest() error {
 	if n.keys.vanished() {
 		n.unborn = append(n.unborn, RegistryName)
@@ -259,8 +261,9 @@ func (n *inspection) checkRest() error {
 	return err
 }
 
-// soundDiscard reports whether the file DISCARD is valid: numbers of value logs in ascending order
-// with their dead bytes, up to the first zero. Badger indexes the file without a check of its size.
+// soundDiscard reports whether the file DISCARD is valid. It contains numbers of value logs in
+// ascending order with their dead bytes, up to the first zero. Badger uses the file as an array without
+// a check of its size.
 func soundDiscard(data []byte) bool {
 	if len(data) < 1<<20 || len(data)%16 != 0 {
 		return false

@@ -13,9 +13,9 @@ import (
 // ErrLocked means that another process uses the directory.
 var ErrLocked = errors.New("the data directory is in use")
 
-// DirLock keeps other processes out of a data directory, from the first inspection of its files
-// until the database is closed. It replaces Badger's own lock, which is switched off. It has the
-// same form as Badger's lock, so that older programs respect it.
+// DirLock prevents other processes from using a data directory, from the first inspection of its files
+// until the database is closed. It replaces Badger's own lock, which is switched off. It has the same
+// form as Badger's lock, so that older programs respect it.
 type DirLock struct {
 	dir  *os.File
 	note string
@@ -48,10 +48,9 @@ func heldBy(note string, err error) error {
 	return fmt.Errorf("%w by another process", ErrLocked)
 }
 
-// Release releases the lock. It first removes the note with the process id, because after the
-// release another process may write its own. Closing the directory would not release the lock
-// reliably: a program that this process is just starting has a copy of the descriptor. Therefore
-// Release unlocks explicitly.
+// Release releases the lock. It first removes the note with the process id, because after the release
+// another process may write its own note. Then it unlocks explicitly. Closing the directory would not
+// be enough, because a program that this process is just starting has a copy of the descriptor.
 func (l *DirLock) Release() error {
 	err := os.Remove(l.note)
 	if errors.Is(err, os.ErrNotExist) {

@@ -33,7 +33,7 @@ const (
 type logRecord struct {
 	meta       byte
 	key, value []byte
-	// at is the offset at which the record begins, end the offset after it.
+	// at is the offset at which the record begins. end is the offset after the record.
 	at, end int
 }
 
@@ -45,8 +45,8 @@ func (r *logRecord) version() uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(r.key[len(r.key)-8:])
 }
 
-// recordAt reads the record at an offset. whole means that the record is complete and that its
-// checksum is correct.
+// recordAt reads the record at an offset. whole reports whether the record is complete and its checksum
+// is correct.
 func recordAt(data []byte, at int) (r logRecord, whole bool) {
 	r = outlineAt(data, at)
 	if r.end == 0 {
@@ -56,8 +56,8 @@ func recordAt(data []byte, at int) (r logRecord, whole bool) {
 	return r, crc32.Checksum(data[at:sum], castagnoli) == binary.BigEndian.Uint32(data[sum:])
 }
 
-// outlineAt reads a record without checking its checksum. It sets the key only if the key is
-// completely in the file, and end only if the whole record is.
+// outlineAt reads a record without checking its checksum. It sets the key only if the file contains the
+// complete key. It sets end only if the file contains the complete record.
 func outlineAt(data []byte, at int) (r logRecord) {
 	if at+5 > len(data) {
 		return r
@@ -84,7 +84,7 @@ func outlineAt(data []byte, at int) (r logRecord) {
 	return r
 }
 
-// pointer is the place of a value in the value log.
+// pointer is the position of a value in the value log.
 type pointer struct{ file, length, offset uint32 }
 
 // readPointer decodes a pointer as Badger stores it, in the byte order of the machine.
@@ -96,20 +96,20 @@ func readPointer(b []byte) (pointer, bool) {
 	return pointer{file: n.Uint32(b), length: n.Uint32(b[4:]), offset: n.Uint32(b[8:])}, true
 }
 
-// writeLog is the content of a memtable's log, up to the point where Badger would stop to replay
-// it.
+// writeLog is the content of a memtable's log, up to the point at which Badger would stop when it
+// replays the log.
 type writeLog struct {
 	name string
-	// first and last are the first and the last group in the log, which has all groups between
-	// them. They are 0 if it has none.
+	// first and last are the first and the last group in the log. The log contains all groups between
+	// them. Both are 0 if it contains none.
 	first, last uint64
 	// end is the offset at which the replay ends.
 	end      int
 	pointers []pointer
 }
 
-// readWrites reads the log in the way that Badger replays it: complete transactions up to the first
-// incomplete record.
+// readWrites reads the log in the same way as Badger's replay. It reads complete transactions up to the
+// first incomplete record.
 func (f *logFile) readWrites() writeLog {
 	l := writeLog{name: f.name, end: LogHeader}
 	var open uint64
@@ -158,8 +158,8 @@ func (r *logRecord) pointTo(list []pointer) []pointer {
 	return list
 }
 
-// inspectValues checks the newest value log, which Badger cuts at the first incomplete record:
-// no acknowledged value may lie there or after it. refs are the pointers of the write logs.
+// inspectValues checks the newest value log. Badger cuts this log at the first incomplete record, so no
+// acknowledged value may be there or after it. refs are the pointers of the write logs.
 func (f *logFile) inspectValues(refs []pointer, head *AckMark) error {
 	data, name, end := f.data, f.name, LogHeader
 	for r, whole := recordAt(data, end); whole; r, whole = recordAt(data, end) {
@@ -179,8 +179,8 @@ func (f *logFile) inspectValues(refs []pointer, head *AckMark) error {
 	return nil
 }
 
-// ackedBehind looks for a value of an answered group at or after the offset end, at which the file
-// is incomplete.
+// ackedBehind searches for a value of an answered group at or after the offset end. At this offset the
+// file is incomplete.
 func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 	data := f.data
 	if r := outlineAt(data, end); f.isValue(r, group) {
@@ -191,7 +191,7 @@ func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 		written--
 	}
 	for at := end + 1; at+1 < written; at++ {
-		// The cheap conditions come first, because the search goes byte by byte.
+		// The cheap conditions are checked first, because the search checks every byte.
 		if data[at]&^metaPointer != 0 || data[at+1] != 0 {
 			continue
 		}
@@ -205,7 +205,7 @@ func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 	return 0, false
 }
 
-// isValue reports whether a record has a key of the store that was written by the given group or an
+// isValue reports whether a record has a key of the store and was written by the given group or an
 // earlier one.
 func (f *logFile) isValue(r logRecord, group uint64) bool {
 	r.value = nil
@@ -213,8 +213,7 @@ func (f *logFile) isValue(r logRecord, group uint64) bool {
 	return len(r.key) > 8 && layout.Kinds[r.key[0]].Row != "" && r.version() > 0 && r.version() <= group
 }
 
-// wholeValues proves that a value log to which Badger no longer writes is complete up to its last
-// byte.
+// wholeValues checks that a value log to which Badger no longer writes is complete up to its last byte.
 func wholeValues(dir, name string) error {
 	return WithFile(dir, name, func(data []byte) error {
 		end := LogHeader
@@ -229,8 +228,8 @@ func wholeValues(dir, name string) error {
 	})
 }
 
-// WithFile calls read with the bytes of a file. The bytes end where the file has only a hole, which
-// would read as zeros. The file must not be truncated during the call.
+// WithFile calls read with the bytes of a file. The bytes end at the last written byte, because a hole
+// at the end of the file would be read as zeros. The file must not be truncated during the call.
 func WithFile(dir, name string, read func(data []byte) error) error {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -256,7 +255,8 @@ func WithFile(dir, name string, read func(data []byte) error) error {
 }
 
 // WrittenBytes returns the offset after the last written byte of a sparse file. It does not read the
-// holes, because on some file systems that takes a disk block, and the disk may be full.
+// holes, because on some file systems a read of a hole allocates a disk block, and the disk may be
+// full.
 func WrittenBytes(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {

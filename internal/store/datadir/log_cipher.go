@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// logFile is one of Badger's logs, with the data key that its header names. In a record only the
-// key and the value are encrypted. The lengths and the checksum are not; the checksum covers the
-// encrypted bytes.
+// logFile is one of Badger's logs, with the data key that its header names. In a record, only the key
+// and the value are encrypted. The lengths and the checksum are not encrypted. The checksum is computed
+// from the encrypted bytes.
 type logFile struct {
 	name string
 	data []byte
@@ -19,7 +19,8 @@ type logFile struct {
 	block cipher.Block
 }
 
-// keyID returns the id of the data key that a log's header names, 0 if it names none.
+// keyID returns the id of the data key that a log's header names. It returns 0 if the header names
+// none.
 func keyID(data []byte) uint64 {
 	if len(data) < 8 {
 		return 0
@@ -27,9 +28,9 @@ func keyID(data []byte) uint64 {
 	return binary.BigEndian.Uint64(data)
 }
 
-// openLog finds the data key of a log, and uses the first record to prove that the key is right.
-// The checksums do not prove this: they are also correct under a wrong key, with which the records
-// are decrypted into noise.
+// openLog finds the data key of a log, and uses the first record to check that the key is right. The
+// checksums cannot be used for this, because they are also correct with a wrong key. With a wrong key,
+// the records are decrypted into random bytes.
 func (n *inspection) openLog(name string, data []byte) (*logFile, error) {
 	f := &logFile{name: name, data: data}
 	id := keyID(data)
@@ -49,8 +50,8 @@ func (n *inspection) openLog(name string, data []byte) (*logFile, error) {
 	return f, nil
 }
 
-// isOurs reports whether a record's key looks like a key of a store. Versions count groups and stay
-// far below 1<<48, but the version in decrypted noise does not.
+// isOurs reports whether a record's key looks like a key of a store. A version is the number of a group
+// and stays far below 1<<48. The version in randomly decrypted bytes does not.
 func (f *logFile) isOurs(r logRecord) bool {
 	r.value = nil
 	f.reveal(&r)

@@ -12,8 +12,8 @@ import (
 )
 
 // migratingName is the name of a file in a directory that a migration is building. Its content is
-// "building" until the directory is complete and proven, and then "complete" until the directory
-// has its final name.
+// "building" until the directory is complete and checked. Then it is "complete" until the directory has
+// its final name.
 const (
 	migratingName = "MIGRATING"
 	building      = "building\n"
@@ -36,7 +36,7 @@ func Progress(dir string) string {
 	return string(data)
 }
 
-// SetProgress writes the progress file of a directory and syncs it.
+// SetProgress writes the progress file of a directory and syncs it. how is the new content of the file.
 func SetProgress(dir, how string) error { return WriteSynced(dir, migratingName, how) }
 
 // WriteSynced writes a file into a directory, and syncs the file and its name.
@@ -49,15 +49,15 @@ func WriteSynced(dir, name, text string) error {
 	return errors.Join(err, file.Sync(), file.Close(), SyncDir(dir))
 }
 
-// SettleIn removes the progress file of a complete directory, so that it can be opened like any
-// other.
+// SettleIn removes the progress file of a complete directory. After that, the directory can be opened
+// like any other.
 func SettleIn(dir string) error {
 	return errors.Join(os.Remove(filepath.Join(dir, migratingName)), SyncDir(dir))
 }
 
-// ClearFor makes sure that the target directory is empty. It removes a partial result of a
-// migration, and returns an error if the directory contains anything else. If another process is
-// building the directory, the error is [ErrLocked].
+// ClearFor ensures that the target directory is empty. It removes a partial result of a migration. If
+// the directory contains anything else, it returns an error. If another process is building the
+// directory, the error is [ErrLocked].
 func ClearFor(dir string) error {
 	if Progress(dir) != "" {
 		if err := WithLock(dir, func() error { return empty(dir) }); err != nil {
@@ -85,8 +85,8 @@ func WithLock(dir string, do func() error) error {
 	return errors.Join(do(), lock.Release())
 }
 
-// Remove removes a store whose directory the caller has locked. After an interruption the
-// directory is marked as incomplete: no start opens it, and [ClearFor] empties it.
+// Remove removes a store whose directory the caller has locked. If it is interrupted, the directory is
+// marked as incomplete. Then no start opens it, and [ClearFor] empties it.
 func Remove(dir string) error {
 	if err := empty(dir); err != nil {
 		return err
@@ -109,8 +109,8 @@ func empty(dir string) error {
 	return err
 }
 
-// shred overwrites the file of run keys and syncs it, because the disk blocks of a removed file
-// keep their contents. If the file does not exist, shred returns nil.
+// shred overwrites the file of run keys and syncs it, because the disk blocks of a removed file keep
+// their contents. If the file does not exist, it returns nil.
 func shred(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
@@ -163,8 +163,8 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// Moving reports whether a migration is, or was interrupted, between its last two renames. At that
-// moment dir does not exist, and next is the complete new directory that will get its name.
+// Moving reports whether a migration is between its last two renames, or was interrupted there. At that
+// moment dir does not exist, and next is the complete new directory that will be renamed to dir.
 func Moving(dir, next string) bool {
 	_, err := os.Stat(dir)
 	return errors.Is(err, os.ErrNotExist) && Progress(next) == Complete

@@ -27,7 +27,8 @@ const (
 // KeyError means that a directory does not match the encryption key. The directory stays
 // unchanged.
 type KeyError struct {
-	// Reason is KeyMissing, KeyWrong or KeyUnexpected. Detail tells the operator what to do.
+	// Reason is KeyMissing, KeyWrong or KeyUnexpected. Detail tells the operator how to correct the
+	// fault.
 	Reason, Detail string
 }
 
@@ -54,7 +55,7 @@ const (
 	registryAbsent registryState = iota
 	// registryPlain means that the store is not encrypted.
 	registryPlain
-	// registryLocked means that the file is encrypted and the master key is wrong or was not given.
+	// registryLocked means that the file is encrypted but the master key is wrong or missing.
 	registryLocked
 	// registryOpen means that the keys were read.
 	registryOpen
@@ -66,12 +67,12 @@ type registry struct {
 	// there means that the file exists.
 	there bool
 	keys  map[uint64][]byte
-	// end is the end of the complete keys, size the size of the file. A crash may leave a part
-	// of the newest key, under which no data was written.
+	// end is the end of the complete keys. size is the size of the file. A crash may leave a part of
+	// the newest key. No data was encrypted with such a key.
 	end, size int64
 }
 
-// readRegistry reads the file with a master key, or without one if master is nil.
+// readRegistry reads the file with a master key. If master is nil, it reads the file without one.
 func readRegistry(dir string, master []byte) (*registry, error) {
 	r := &registry{keys: map[uint64][]byte{}}
 	data, err := os.ReadFile(filepath.Join(dir, RegistryName))
@@ -127,9 +128,9 @@ func (r *registry) readKeys(data, master []byte) error {
 	return nil
 }
 
-// judge compares the registry with the files of the store. named maps the id of each used data key
-// to the name of a file that uses it. keyed means that the caller has a master key, bare that the
-// store is empty.
+// judge compares the registry with the files of the store. named maps the id of each used data key to
+// the name of a file that uses it. keyed reports whether the caller has a master key. bare reports
+// whether the store is empty.
 func (r *registry) judge(named map[uint64]string, keyed, bare bool) error {
 	switch {
 	case len(named) == 0:
@@ -190,8 +191,8 @@ func (r *registry) cut(dir string) error {
 	return errors.Join(file.Truncate(r.end), file.Sync(), file.Close())
 }
 
-// vanished reports whether the registry is incomplete and no file needs it. It can then be removed,
-// and Badger creates it again.
+// vanished reports whether the registry is incomplete and no file needs it. Such a registry can be
+// removed, because Badger creates it again.
 func (r *registry) vanished() bool {
 	return r.there && r.state == registryAbsent || r.state == registryLocked && r.size == registryBytes
 }

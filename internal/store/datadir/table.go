@@ -34,7 +34,7 @@ type tableFile struct {
 	file        *os.File
 	size        int64
 	compression options.CompressionType
-	// key is the data key of the table's blocks and index, nil if they are not encrypted.
+	// key is the data key of the table's blocks and index. It is nil if they are not encrypted.
 	key []byte
 	// raw and plain are buffers that are reused for every block.
 	raw, plain []byte
@@ -47,9 +47,9 @@ type Tables struct {
 	keys   *registry
 }
 
-// OpenTables reads the MANIFEST and after it, with the master key of an encrypted directory, the
-// data keys. In this order every key that a listed table uses is among them, even if the store is
-// open.
+// OpenTables reads the MANIFEST and then the data keys. master is the master key of an encrypted
+// directory. Because of this order, the data keys include every key that a listed table uses, even if
+// the store is open.
 func OpenTables(dir string, master []byte) (*Tables, error) {
 	file, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if err != nil {
@@ -87,8 +87,8 @@ func (ts *Tables) verifyAll() (newest uint64, err error) {
 	return newest, err
 }
 
-// Verify verifies all data of a table, and returns the newest group in it. For a table that is not
-// listed any more it returns no error.
+// Verify verifies all data of a table, and returns the newest group in it. If the table is no longer
+// listed, it returns no error.
 func (ts *Tables) Verify(id uint64) (newest uint64, err error) {
 	listed, ok := ts.listed[id]
 	if !ok {
@@ -113,7 +113,7 @@ func verifyTable(dir string, id uint64, compression options.CompressionType, key
 		return 0, err
 	}
 	t.size = info.Size()
-	// Flatbuffers are read without bounds checks, so that an invalid index may cause a panic.
+	// Flatbuffers are read without bounds checks, so an invalid index can cause a panic.
 	defer func() {
 		if p := recover(); p != nil {
 			err = layout.Damaged(t.name, "its index makes no sense: %v", p)
@@ -136,7 +136,7 @@ func verifyTable(dir string, id uint64, compression options.CompressionType, key
 	return index.MaxVersion(), nil
 }
 
-// read reads bytes at an offset. Bytes outside the file are damage.
+// read reads bytes at an offset. It returns damage if the bytes are outside the file.
 func (t *tableFile) read(b []byte, at int64) error {
 	if at < 0 || at+int64(len(b)) > t.size {
 		return layout.Damaged(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+int64(len(b)))
@@ -150,7 +150,8 @@ func (t *tableFile) read(b []byte, at int64) error {
 	return nil
 }
 
-// tail reads a length of four bytes that ends at the offset end, and as many bytes before it.
+// tail reads a length of four bytes that ends at the offset end, and then that number of bytes before
+// it.
 func (t *tableFile) tail(end int64) (b []byte, start int64, err error) {
 	var length [4]byte
 	if err := t.read(length[:], end-4); err != nil {
@@ -179,7 +180,7 @@ func (t *tableFile) index() ([]byte, error) {
 	return t.reveal(index)
 }
 
-// reveal decrypts a block or an index in place. The initialization vector is at its end.
+// reveal decrypts a block or an index in place. The last bytes of data are the initialization vector.
 func (t *tableFile) reveal(data []byte) ([]byte, error) {
 	if t.key == nil {
 		return data, nil
@@ -230,8 +231,8 @@ func (t *tableFile) block(at, length int64) (err error) {
 	return t.verify(what, data[:end], data[end:len(data)-4])
 }
 
-// maxBlock is the maximum size of a decompressed block in bytes. Badger ends a block after 4 KiB,
-// with the row that exceeds them.
+// maxBlock is the maximum size of a decompressed block in bytes. Badger ends a block with the row that
+// exceeds 4 KiB, so a block with a large row is larger.
 const maxBlock = 16 << 20
 
 func (t *tableFile) decompress(raw []byte) ([]byte, error) {

@@ -8,9 +8,9 @@ import (
 )
 
 // DropUnborn removes the files that an inspection found empty, because Badger refuses to open them.
-// They are logs that a crash caught after their creation and before their first byte, or after they
-// were emptied and before they were removed. The directory is locked, so that DropUnborn removes no
-// new file of a running process. It also removes an incomplete data key.
+// They are logs of a process that crashed after it created them and before it wrote the first byte, or
+// after it emptied them and before it removed them. The directory is locked, so DropUnborn cannot
+// remove a new file of a running process. It also removes an incomplete data key.
 func (n *inspection) DropUnborn() error {
 	var err error
 	if n.keys != nil {
@@ -23,9 +23,9 @@ func (n *inspection) DropUnborn() error {
 }
 
 // WholeGarbage verifies the value logs that the garbage collection may rewrite, and reports whether
-// there are any. These are the logs of which at least the part ratio is dead. The verification is
-// necessary because Badger moves only what it can read before the first fault, and then deletes the
-// file with the rest.
+// there are any. These are the logs of which at least the fraction ratio is dead. The verification is
+// necessary because Badger moves only the values before the first fault, and then deletes the file with
+// all other values.
 func WholeGarbage(dir string, ratio float64) (some bool, err error) {
 	stats, err := os.ReadFile(filepath.Join(dir, "DISCARD"))
 	if err != nil || !soundDiscard(stats) {

@@ -13,23 +13,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// DiskLow is the reason in the error of a request that is refused because the disk is nearly full.
+// DiskLow is the reason of the error for a request that is refused because the disk is nearly full.
 const DiskLow = "DISK_LOW"
 
-// spacePoll is the interval at which a held compaction checks the free space.
+// spacePoll is the interval at which a waiting compaction checks the free space.
 const spacePoll = 100 * time.Millisecond
 
-// AwaitSpace waits until least bytes are free. Compactions wait here, because they also write
-// through memory maps, and other programs may have filled the disk.
+// AwaitSpace waits until least bytes are free. Compactions call it, because they also write through
+// memory maps, and other programs may have filled the disk.
 func (d *Disk) AwaitSpace(least int64) {
 	for d.CheckNow(least) != nil {
 		time.Sleep(spacePoll)
 	}
 }
 
-// Await waits until done is closed, which means that the writer of tables has ended. It returns nil
-// if at least least bytes are free then. It returns an error as soon as fewer bytes are free, or as
-// soon as a memtable cannot be flushed, because the writer may then wait for space for ever.
+// Await waits until done is closed, which means that the writer of tables has ended. It returns nil if
+// at least least bytes are free at that time. It returns an error immediately if fewer bytes are free
+// or a memtable cannot be flushed, because the writer could then wait for space forever.
 func (d *Disk) Await(done <-chan struct{}, unflushed <-chan error, least int64) error {
 	for {
 		select {
@@ -48,13 +48,13 @@ func (d *Disk) Await(done <-chan struct{}, unflushed <-chan error, least int64) 
 // diskMaxAge is how long a measurement of the free space is used.
 const diskMaxAge = 100 * time.Millisecond
 
-// amplification is how many bytes on disk one byte of a group may take until the next measurement:
-// for the log, the table, and the copies of a compaction.
+// amplification is the maximum number of bytes on disk that one byte of a group may take until the next
+// measurement. It includes the log, the table, and the copies of a compaction.
 const amplification = 4
 
-// Disk refuses work before the file system is full. Badger writes to sparse files through memory
-// maps. If the disk has no free block, such a write kills the process with SIGBUS, which Go cannot
-// recover from.
+// Disk refuses work before the file system is full. This is necessary because Badger writes to sparse
+// files through memory maps. If the disk has no free block, such a write kills the process with SIGBUS,
+// and Go cannot recover from it.
 type Disk struct {
 	Dir  string
 	Min  int64
@@ -67,10 +67,9 @@ type Disk struct {
 	left int64
 }
 
-// Check returns a *machine.Error DISK_LOW if fewer than Min bytes are free. bytes is the size of
-// the next write. Check subtracts it from the last measurement and measures again when the
-// measurement is used up or too old. A fast writer therefore cannot fill the disk between two
-// measurements.
+// Check returns a *machine.Error DISK_LOW if fewer than Min bytes are free. bytes is the size of the
+// next write. Check subtracts it from the last measurement. If the measurement is used up or too old,
+// Check measures again. Therefore a fast writer cannot fill the disk between two measurements.
 func (d *Disk) Check(bytes int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +82,7 @@ func (d *Disk) Check(bytes int64) error {
 	return d.last
 }
 
-// Forget makes the next call of Check measure again, however recent the last measurement is.
+// Forget makes the next call of Check measure again, even if the last measurement is recent.
 func (d *Disk) Forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,8 +95,8 @@ func (d *Disk) CheckNow(least int64) error {
 	return err
 }
 
-// measure returns by how many bytes the free space exceeds least. If it is less than least, the
-// error is DISK_LOW.
+// measure returns the free space minus least, in bytes. If the free space is less than least, the error
+// is DISK_LOW.
 func (d *Disk) measure(least int64) (int64, error) {
 	free, err := d.Free(d.Dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -116,8 +115,8 @@ func (d *Disk) measure(least int64) (int64, error) {
 	}
 }
 
-// FreeSpace returns how many bytes an unprivileged process can still write to the file system of a
-// directory.
+// FreeSpace returns the number of bytes that an unprivileged process can still write to the file system
+// of a directory.
 func FreeSpace(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Logger passes Badger's messages to slog. It also finds failures in them: Badger reports a failed
-// sync of the value log only in its log, and the commit itself returns no error, although its large
-// values may be lost. The Badger engine therefore checks [Logger.Failure] after each commit.
+// Logger passes Badger's messages to slog. It also finds failures in them. Badger reports a failed sync
+// of the value log only in its log. The commit itself returns no error, although its large values may
+// be lost. Therefore the Badger engine checks [Logger.Failure] after each commit.
 //
-// The logger is also the only place at which a compaction can be delayed, because Badger writes a
-// log message before it writes each table.
+// The logger is also the only place at which a compaction can be delayed, because Badger logs a message
+// before it writes each table.
 type Logger struct {
 	Log *slog.Logger
 	// AwaitSpace waits until the disk has space for a table. If it is nil, compactions do not wait.
 	AwaitSpace func()
-	// Unflushed receives the message that a memtable could not be flushed. If the channel is full
-	// or nil, the message is dropped. Badger retries the flush for ever, also while it closes.
+	// Unflushed receives an error if a memtable could not be flushed. If the channel is full or nil,
+	// the error is dropped. Badger retries the flush forever, even while it closes.
 	Unflushed  chan error
 	syncFailed atomic.Pointer[string]
 }
@@ -28,14 +28,14 @@ type Logger struct {
 // unflushed is the beginning of that message.
 const unflushed = "error flushing memtable to disk"
 
-// beforeTable is the beginning of the message that Badger logs when it has collected the contents
-// of a table and is about to write it.
+// beforeTable is the beginning of a message of Badger. Badger logs it when it has collected the
+// contents of a table and is about to write the table.
 const beforeTable = "[%d] LOG Compact. Added"
 
 // Errorf logs an error of Badger. It remembers the errors that no call returns.
 func (l *Logger) Errorf(format string, args ...any) {
-	// If Badger cannot read a value, it logs this message, with the key in decimal bytes, and then
-	// one line for each version.
+	// If Badger cannot read a value, it logs this message with the key as decimal bytes. After it,
+	// Badger logs one line for each version.
 	switch {
 	case strings.HasPrefix(format, "Unable to read: Key"):
 		l.damagedValue(args)
@@ -72,7 +72,7 @@ func (l *Logger) Warningf(format string, args ...any) {
 	l.Log.Warn("badger: " + message(format, args))
 }
 
-// Infof logs a message of Badger at the level debug, for developers of the store.
+// Infof logs a message of Badger at the level debug. The message is for developers of the store.
 func (l *Logger) Infof(format string, args ...any) {
 	l.Log.Debug("badger: " + message(format, args))
 }

@@ -8,63 +8,63 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Engine keeps the pairs of one store. It is already open when the store gets it, and the store is
-// its only writer. The methods are in the order in which the store first calls them.
+// Engine keeps the pairs of one store. It must be open before the store uses it, and the store is its
+// only writer. The methods are listed in the order in which the store first calls them.
 type Engine interface {
 	kv.KV
 
-	// Format returns the format in which the store is kept after its opening. Until then the
-	// store's own marker may name an older format.
+	// Format returns the format of the store after it was opened. Until then, the store's own marker
+	// may contain an older format.
 	Format() uint32
-	// Keys returns the keys of erasable runs. They are stored in a place that a copy of the pairs
-	// does not include.
+	// Keys returns the keys of erasable runs. They are stored separately, so that a copy of the pairs
+	// does not include them.
 	Keys() *keyring.Ring
-	// Confirm compares the acknowledged commits, as far as the engine records them separately from
-	// the pairs, with the pairs that txn shows. If repair is true, the newest entry may be missing.
-	// Errors: *[layout.Damage].
+	// Confirm compares the acknowledged commits with the pairs in txn, if the engine records these
+	// commits separately. If repair is true, the newest entry may be missing. Errors: *[layout.Damage].
 	Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error
-	// Serve is called once everything is proven, before the first commit.
+	// Serve is called before the first commit, after everything was checked.
 	Serve(group uint64, epoch [16]byte) error
-	// StartMaintenance starts the reclaim of disk space, which runs until ctx ends.
+	// StartMaintenance starts to reclaim disk space. This runs until ctx ends.
 	StartMaintenance(ctx context.Context, d Callbacks)
 
 	// CheckSpace returns an error if there is too little space for a commit of bytes bytes. frees
-	// means that the commit frees more space than it takes. Errors: *machine.Error.
+	// reports whether the commit frees more space than it needs. Errors: *machine.Error.
 	CheckSpace(bytes int64, frees bool) error
-	// Settled is called with a stored group before its callers are answered. An error makes the
-	// group's outcome unknown.
+	// Settled is called for a stored group before the callers of the group are answered. If it returns
+	// an error, the outcome of the group is unknown.
 	Settled(g Group) error
-	// BeginLargeDelete is called before large values are removed, and release once their
-	// removal is stored. Removed then gets the approximate number of freed bytes.
+	// BeginLargeDelete is called before large values are removed. release is called after their removal
+	// is stored. Then Removed is called with the approximate number of freed bytes.
 	BeginLargeDelete() (release func())
 	Removed(bytes int64)
-	// Fatal sends one error when the engine can never store a group again.
+	// Fatal returns a channel. It receives one error if the engine can never store a group again.
 	Fatal() <-chan error
 
-	// Check is called every second, Sync every Options.MarkInterval, and Scrub every
-	// Options.ScrubInterval. If one of them returns an error, the store fails.
+	// Check is called every second, Sync is called every Options.MarkInterval, and Scrub is called
+	// every Options.ScrubInterval. If one of them returns an error, the store fails.
 	Check() error
 	Sync() error
 	Scrub(ctx context.Context) error
-	// Sizes returns the bytes on disk of the pairs (tree), and of large values that are stored
-	// separately (log).
+	// Sizes returns the disk space in bytes: tree for the pairs, and log for large values that are
+	// stored separately.
 	Sizes() (tree, log int64)
 }
 
 // Group describes a stored group.
 type Group struct {
 	Number uint64
-	// Apart means that the group has a value large enough to be stored separately; see [kv.Bounds].
+	// Apart reports whether the group has a value that is large enough to be stored separately, see
+	// [kv.Bounds].
 	Apart bool
-	// Last is the last entry of the group, nil if it has none.
+	// Last is the last entry of the group. It is nil if the group has no entries.
 	Last *layout.LastEntry
 }
 
-// Callbacks are the functions of the store that an engine calls to reclaim space.
+// Callbacks are functions of the store. An engine calls them when it reclaims space.
 type Callbacks struct {
 	// Stored returns the newest group that was settled.
 	Stored func() uint64
-	// Removed means that an earlier process has removed rows.
+	// Removed reports whether an earlier process has removed rows.
 	Removed bool
 	// Fail makes the store fail.
 	Fail func(error)

@@ -14,11 +14,12 @@ import (
 
 // Keys provides and destroys the keys of runs.
 type Keys interface {
-	// Doom stops handing out a key. Destroy overwrites it and syncs.
+	// Doom makes a key unavailable for readers. Destroy overwrites the key and syncs.
 	Doom(slot uint64)
 	Destroy(slot uint64, at int64) error
 	DestroyedAt(slot uint64) int64
-	// Last returns a doomed key, for the code that removes the rows sealed under it.
+	// Last returns a key after Doom was called for it. It is used by the code that removes the rows
+	// that are sealed with this key.
 	Last(slot uint64) (*seal.Key, error)
 }
 
@@ -27,8 +28,8 @@ var ErrInProgress = errors.New("the run is being erased")
 
 // Eraser erases the runs of one store. It is safe for concurrent use.
 type Eraser struct {
-	// View reads at the last synced group. Write stores rows and waits until they are synced. If
-	// the key absent exists, Write returns [ErrInProgress].
+	// View reads the last synced group. Write stores rows and waits until they are synced. If the key
+	// absent exists, Write returns [ErrInProgress].
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error
 	Keys  Keys
@@ -37,12 +38,12 @@ type Eraser struct {
 // pageRows is the approximate number of rows in one commit.
 const pageRows = 4096
 
-// Run erases the values of a run and waits until the erasure is synced. asked contains the caller,
-// the time and the reason. If the run was erased before, duplicate is true. After the first commit
-// no read returns the values.
+// Run erases the values of a run and waits until the erasure is synced. asked contains the caller, the
+// time and the reason. duplicate reports whether the run was already erased. After the first commit no
+// read returns the values.
 //
-// Errors: machine.ErrNoRun; *machine.Error RUN_NOT_ENDED or RUN_NOT_ERASABLE; errors of a commit
-// and of the file of keys, after which the caller should call again.
+// Errors: machine.ErrNoRun; *machine.Error RUN_NOT_ENDED or RUN_NOT_ERASABLE; errors of a commit and of
+// the file of keys. After an error of the last two kinds the caller should call Run again.
 func (e *Eraser) Run(ctx context.Context, ns uint32, run string, asked machine.Erased) (end layout.RunEnd, duplicate bool, err error) {
 	var ops []layout.Op
 	err = e.View(func(txn *layout.Txn) error {
@@ -71,7 +72,8 @@ func (e *Eraser) Run(ctx context.Context, ns uint32, run string, asked machine.E
 	head := *end.Head
 	head.Erased = &asked
 	end.Head = &head
-	// The run is marked as erased, so its key must be destroyed even if the caller gives up.
+	// The run is already marked as erased, so its key must be destroyed even if the caller has
+	// disconnected.
 	return end, false, wrapped(run, e.finish(context.WithoutCancel(ctx), ns, &asked))
 }
 
@@ -98,9 +100,8 @@ func refused(st *machine.State) error {
 	return nil
 }
 
-// ForDeletion erases a run that is about to be deleted, so that its values cannot be read from
-// files that are not rewritten yet. It does nothing for a run that may not be deleted or that has
-// no key.
+// ForDeletion erases a run that is about to be deleted, so that its values cannot be read from files
+// that are not rewritten yet. If the run may not be deleted or has no key, it does nothing.
 func (e *Eraser) ForDeletion(ctx context.Context, ns uint32, run string, asked *machine.Deleted) error {
 	var st *machine.State
 	err := e.View(func(txn *layout.Txn) (err error) {

@@ -13,22 +13,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// RunKeys assigns keys to new runs. It is safe for concurrent use.
+// RunKeys assigns keys to new runs. Safe for concurrent use.
 type RunKeys struct {
 	Ring *keyring.Ring
-	// CheckSpace returns an error if the disk has too little space for a number of bytes. Write
+	// CheckSpace returns an error if the disk has too little space for the given number of bytes. Write
 	// stores rows and waits until they are synced.
 	CheckSpace func(bytes int64) error
 	Write      func(ctx context.Context, ops []layout.Op) error
 
 	mu sync.Mutex
-	// named is the number of keys that the database has recorded.
+	// named is the number of keys that are recorded in the database.
 	named uint64
 }
 
 // Open compares the file of keys with the row that describes it. It returns an error if the file
-// belongs to another store or is an older copy. From then on the keys of erased runs are not handed
-// out.
+// belongs to another store or is an older copy. After that, the keys of erased runs are unavailable for
+// readers.
 func (c *RunKeys) Open(txn *layout.Txn) error {
 	row, err := layout.Get(txn, layout.RunKeysKey)
 	if err != nil {
@@ -77,9 +77,9 @@ func (c *RunKeys) name(ctx context.Context) error {
 	return err
 }
 
-// Of returns the key under which the rows of a batch are sealed, or nil if they are not sealed. A
-// run that begins gets a new key. The key is synced and recorded in the database before any row is
-// sealed under it.
+// Of returns the key with which the rows of a batch are sealed. It returns nil if they are not sealed.
+// A run that begins gets a new key. The key is synced and recorded in the database before any row is
+// sealed with it.
 func (c *RunKeys) Of(ctx context.Context, batch *machine.Batch) (*seal.Key, error) {
 	st := batch.State
 	if st == nil || !st.Erasable {
@@ -109,8 +109,8 @@ func (c *RunKeys) Of(ctx context.Context, batch *machine.Batch) (*seal.Key, erro
 	return key, nil
 }
 
-// Unused returns the key of a run that did not begin because its id was used before. No value was
-// stored under this key.
+// Unused returns a key to the ring if its run did not begin, because the id of the run was used before.
+// No value was stored with this key.
 func (c *RunKeys) Unused(batch *machine.Batch, err error) {
 	if batch.Prev == 0 && batch.State.Key != 0 && errors.Is(err, machine.ErrConsumed) {
 		c.Ring.Return(batch.State.Key)
@@ -118,11 +118,12 @@ func (c *RunKeys) Unused(batch *machine.Batch, err error) {
 	}
 }
 
-// ErrNoRunKeys means that rows are sealed but the file of keys is missing.
+// ErrNoRunKeys means that there are sealed rows but the file of keys is missing.
 var ErrNoRunKeys = errors.New("RUN_KEYS_MISSING: runs can be erased here, and the file of their keys is not there: copy the newest RUNKEYS to the backups")
 
-// Guarded wraps put for restoring the rows of another store, whose keys come in a separate file. If
-// that file is missing, the returned function refuses sealed rows with [ErrNoRunKeys].
+// Guarded wraps put. It is used when rows of another store are restored, because the keys of that store
+// are in a separate file. If this file is missing, the returned function refuses sealed rows with
+// [ErrNoRunKeys].
 func (c *RunKeys) Guarded(put func(ctx context.Context, ops []layout.Op) error) func(ctx context.Context, ops []layout.Op) error {
 	return func(ctx context.Context, ops []layout.Op) error {
 		if _, there := c.Ring.ID(); !there && slices.ContainsFunc(ops, layout.SealedRow) {

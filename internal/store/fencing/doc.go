@@ -1,15 +1,14 @@
-// Package fencing implements commits under an epoch: it decides which process owns a partition of a
-// database, and what became of a commit whose answer never came.
+// Package fencing implements commits under an epoch. It decides which process owns a partition of a
+// database, and finds out the outcome of a commit whose answer did not arrive.
 //
-// It owns the takeover of a partition, its lease, the number of the newest group, and the steps by
-// which an unknown outcome becomes known. The interface [Server] represents the database;
-// internal/store/pg implements it in SQL.
+// Owns: the takeover of a partition, its lease, the number of the newest group, and the steps by which
+// an unknown outcome becomes known. The interface [Server] represents the database. internal/store/pg
+// implements it in SQL.
 //
-// Invariants: an [Owner] answers a group as stored only in two cases. Either the database confirmed
-// the commit and sent no notice with it, or a takeover after the commit found the group. If an
-// answered group is missing later, the owner fails and stores nothing on top of the remaining data.
-// An owner that was fenced stops.
+// Guarantees: an [Owner] answers a group as stored only in two cases. Either the database confirmed the
+// commit and sent no notice with it, or a takeover after the commit found the group. If an answered
+// group is missing later, the owner fails and stores no more groups. An owner that was fenced stops.
 //
-// Concurrency: one goroutine gives commits to an Owner, one after the other. The owner calls its
+// Concurrency: one goroutine passes commits to an Owner, one after the other. The owner calls its
 // Server from one goroutine at a time.
 package fencing

@@ -13,19 +13,18 @@ import (
 
 // Config configures an owner. All fields except RenewedEpoch are required.
 type Config struct {
-	// Lease is how long the partition remains the owner's after its last commit or renewal. If no
-	// commit is made for a third of this time, the owner renews the lease.
+	// Lease is how long the owner keeps the partition after its last commit or renewal. If there is no
+	// commit for a third of this time, the owner renews the lease.
 	Lease time.Duration
-	// GracePeriod is how long the database may be unavailable before [Owner.Away] returns an error,
-	// and before [Acquire] gives up.
+	// GracePeriod is how long the database may be unavailable before [Owner.Away] returns an error, and
+	// before [Acquire] returns an error.
 	GracePeriod time.Duration
 	// CloseTimeout is how long a closing owner tries to find out the outcome of a commit.
 	CloseTimeout time.Duration
-	// RenewedEpoch, if not nil, means that other code renews the lease. The owner stores in it the
-	// epoch under which to renew, or zero while the owner is not sure of its epoch.
+	// RenewedEpoch means that other code renews the lease, if it is not nil. The owner stores in it the
+	// epoch for the renewal. It stores zero while it is not certain of its epoch.
 	RenewedEpoch *atomic.Uint64
-	// OnEvent is called when the owner's state changes. what describes the event in words for a
-	// log.
+	// OnEvent is called when the owner's state changes. what is a description of the event for a log.
 	OnEvent func(what string, err error)
 }
 
@@ -36,15 +35,15 @@ const (
 	leasePause = 200 * time.Millisecond
 )
 
-// Owner owns a partition. One goroutine gives it commits, one after the other.
+// Owner owns a partition. One goroutine passes commits to it, one after the other.
 type Owner[G any] struct {
 	server Server[G]
 	cfg    Config
 
 	commits chan commit[G]
 	ended   chan struct{}
-	// closing is closed when the owner is to close. closeDeadline is then the time at which a
-	// waiting commit gives up.
+	// closing is closed when the owner must close. closeDeadline is the time at which a waiting commit
+	// is then abandoned.
 	closing       chan struct{}
 	closeOnce     sync.Once
 	closeDeadline time.Time
@@ -52,7 +51,7 @@ type Owner[G any] struct {
 	// epoch is used only by the owner's goroutine.
 	epoch uint64
 	last  atomic.Uint64
-	// moved is closed when last rises. It is nil if no caller waits for that.
+	// moved is closed when last increases. It is nil if no caller waits for that.
 	moving sync.Mutex
 	moved  chan struct{}
 	away   atomic.Pointer[AwayError]
@@ -67,7 +66,7 @@ type commit[G any] struct {
 	done   func(kv.Result)
 }
 
-// Acquire takes over a partition. It waits until the lease of the present owner has ended. If other
+// Acquire takes over a partition. It waits until the lease of the current owner has ended. If other
 // code renews the leases (Config.RenewedEpoch), Acquire does not wait and returns a *[HeldError].
 // Errors: *[HeldError], *[FinalError], *[AwayError].
 func Acquire[G any](server Server[G], cfg Config) (*Owner[G], error) {
@@ -120,7 +119,7 @@ func isFinal(err error) bool {
 	return ok
 }
 
-// Last returns the number of the newest stored group. Call it only while no commit is running.
+// Last returns the number of the newest stored group. It may be called only while no commit is running.
 func (o *Owner[G]) Last() uint64 { return o.last.Load() }
 
 // Commit stores the next group and calls done once. While the database is unavailable, Commit
@@ -169,8 +168,8 @@ func (o *Owner[G]) Err() error {
 	}
 }
 
-// BeginClose starts the CloseTimeout, after which the owner stops trying to find out the outcome of
-// a commit.
+// BeginClose starts the CloseTimeout. When it has passed, the owner no longer tries to find out the
+// outcome of a commit.
 func (o *Owner[G]) BeginClose() {
 	o.closeOnce.Do(func() {
 		o.closeDeadline = time.Now().Add(o.cfg.CloseTimeout)
@@ -178,8 +177,8 @@ func (o *Owner[G]) BeginClose() {
 	})
 }
 
-// Close gives the partition back, so that the next owner need not wait for the end of the lease. No
-// commit may be running.
+// Close releases the partition, so that the next owner does not have to wait for the end of the lease.
+// No commit may be running.
 func (o *Owner[G]) Close() error {
 	o.BeginClose()
 	close(o.commits)
@@ -187,14 +186,14 @@ func (o *Owner[G]) Close() error {
 	return nil
 }
 
-// setEpoch sets the owner's epoch and publishes it for the code that renews the lease.
+// setEpoch sets the owner's epoch and publishes it to the code that renews the lease.
 func (o *Owner[G]) setEpoch(epoch uint64) {
 	o.epoch = epoch
 	o.publishEpoch(epoch)
 }
 
-// publishEpoch publishes the epoch under which other code renews the lease. Zero means that it must
-// not renew the lease.
+// publishEpoch publishes the epoch to the other code that renews the lease. Zero means that this code
+// must not renew it.
 func (o *Owner[G]) publishEpoch(epoch uint64) {
 	if o.cfg.RenewedEpoch != nil {
 		o.cfg.RenewedEpoch.Store(epoch)
@@ -228,7 +227,7 @@ func (o *Owner[G]) run() {
 	o.refuse()
 }
 
-// refuse answers all commits after a failure, until the owner is closed.
+// refuse answers all commits with the failure until the owner is closed.
 func (o *Owner[G]) refuse() {
 	for c := range o.commits {
 		c.done(kv.Result{Outcome: kv.NotStored, Err: o.cause})
@@ -245,7 +244,7 @@ func (o *Owner[G]) release() {
 	}
 }
 
-// store sends a group again and again until its outcome is known.
+// store sends a group repeatedly until its outcome is known.
 func (o *Owner[G]) store(c commit[G]) kv.Result {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := o.server.Commit(o.epoch, c.number, c.group)
@@ -282,9 +281,9 @@ func (o *Owner[G]) stored(number uint64) kv.Result {
 	return kv.Result{Outcome: kv.Stored}
 }
 
-// WaitStored waits until a group that a reader has seen is known to be stored. The database may
-// already show a group that a standby does not have, if the wait for the standby was interrupted. A
-// failover would undo that group.
+// WaitStored waits until it is certain that a group is stored. A reader may see a group earlier,
+// because the database may show a group that a standby does not have, if the wait for the standby was
+// interrupted. A failover would undo such a group.
 func (o *Owner[G]) WaitStored(ctx context.Context, number uint64) error {
 	for {
 		o.moving.Lock()
@@ -318,9 +317,9 @@ func (o *Owner[G]) renew() {
 	}
 }
 
-// reacquire takes the partition under the next epoch, which fences every statement that may still
-// be running. It returns the state that it found: the newest group is either upTo or the newest
-// acknowledged one. An error of reacquire is permanent.
+// reacquire takes the partition under the next epoch. This fences every statement that may still be
+// running. It returns the state that it found. The newest group must be either upTo or the newest
+// acknowledged group. An error of reacquire is permanent.
 func (o *Owner[G]) reacquire(cause error, upTo uint64) (State, error) {
 	o.cfg.OnEvent("partition reacquired", cause)
 	o.markUnavailable(cause)
@@ -346,8 +345,8 @@ func (o *Owner[G]) reacquire(cause error, upTo uint64) (State, error) {
 	}
 }
 
-// markUnavailable stores the last error of the database, and the time since which the owner stores
-// no groups.
+// markUnavailable records the last error of the database, and the time since which the owner cannot
+// store groups.
 func (o *Owner[G]) markUnavailable(err error) {
 	since := time.Now()
 	if away := o.away.Load(); away != nil {
@@ -356,7 +355,8 @@ func (o *Owner[G]) markUnavailable(err error) {
 	o.away.Store(&AwayError{since, err})
 }
 
-// wait waits for a pause. It returns false if the owner is closing and the deadline has passed.
+// wait waits for the duration pause. It returns false if the owner is closing and the deadline has
+// passed.
 func (o *Owner[G]) wait(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

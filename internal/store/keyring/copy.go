@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// ErrForeign means that the existing file has the keys of another store.
+// ErrForeign means that the existing file contains the keys of another store.
 var ErrForeign = errors.New("it has the keys of another store")
 
 // Copy copies a file of keys into a directory and syncs it. It returns false if the file does not
-// exist. The file must not change during the call. Copy overwrites an existing copy in place, slot
-// by slot. Keys that were destroyed are therefore destroyed in the copy as well, and after a crash
-// each slot is either old or new.
+// exist. The file must not change during the call. Copy overwrites an existing copy in place, slot by
+// slot. Therefore keys that were destroyed are also destroyed in the copy, and after a crash each slot
+// is either old or new.
 func Copy(file, dir string) (copied bool, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -28,8 +28,8 @@ func Copy(file, dir string) (copied bool, err error) {
 	return copyInto(data, dir)
 }
 
-// CopyTo is like [Copy], but it copies the keys of an open ring. No key is made or destroyed during
-// the call.
+// CopyTo does the same as [Copy] with the keys of an open ring. During the call, no key is created or
+// destroyed.
 func (r *Ring) CopyTo(dir string) (copied bool, err error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -78,8 +78,9 @@ func place(path string, data []byte) error {
 	return errors.Join(os.Rename(path+".new", path), datadir.SyncDir(filepath.Dir(path)))
 }
 
-// Rewrap wraps the key of a directory's file also under a second master key. Both master keys open
-// the file until [Unwrap] removes one of them. If the directory has no file, Rewrap returns nil.
+// Rewrap adds a second wrap of the key of a directory's file, with another master key. Both master keys
+// open the file until [Unwrap] removes one of the wraps. If the directory has no such file, Rewrap
+// returns nil.
 func Rewrap(dir string, from, to []byte) error {
 	return change(dir, func(h *header) (place int, wrap []byte, err error) {
 		key, at, err := h.unwrap(from)
@@ -91,8 +92,8 @@ func Rewrap(dir string, from, to []byte) error {
 	})
 }
 
-// Unwrap removes every wrap of the file's key except the one under the master key kept. If kept
-// does not open the file, Unwrap changes nothing and returns an error.
+// Unwrap removes every wrap of the file's key except the wrap with the master key kept. If kept does
+// not open the file, Unwrap changes nothing and returns an error.
 func Unwrap(dir string, kept []byte) error {
 	return change(dir, func(h *header) (int, []byte, error) {
 		_, at, err := h.unwrap(kept)

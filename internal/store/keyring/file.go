@@ -43,7 +43,7 @@ const (
 	secretSize = seal.KeySize + sealing
 	slotCRCAt  = secretAt + secretSize
 
-	// sealing is the number of bytes that sealing adds: a nonce and a tag.
+	// sealing is the number of bytes that sealing adds to a text: a nonce and a tag.
 	sealing = 12 + 16
 
 	modePlain  = 1
@@ -59,8 +59,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type header struct {
 	id     [16]byte
 	sealed bool
-	// wraps are two places for the file's key. Each holds the key wrapped under a master key, or is
-	// empty.
+	// wraps are two places for the file's key. Each place is empty, or contains the key wrapped with a
+	// master key.
 	wraps [2][]byte
 }
 
@@ -85,7 +85,7 @@ func (h *header) encode() []byte {
 	return b
 }
 
-// encodeWrap returns the bytes of one place for the file's key. nil makes the place empty.
+// encodeWrap returns the bytes of one place for the file's key. If wrap is nil, the place is empty.
 func encodeWrap(wrap []byte) []byte {
 	b := make([]byte, wrapSize)
 	if len(wrap) > 0 {
@@ -127,8 +127,8 @@ func decodeHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// unwrap returns the file's key and the place of its wrap under the master key. If no wrap opens,
-// the error is a *[datadir.KeyError].
+// unwrap returns the file's key and the place of its wrap with the master key. If the master key opens
+// no wrap, the error is a *[datadir.KeyError].
 func (h *header) unwrap(master []byte) (key []byte, place int, err error) {
 	for i, wrap := range h.wraps {
 		if wrap == nil {
@@ -141,7 +141,7 @@ func (h *header) unwrap(master []byte) (key []byte, place int, err error) {
 	return nil, 0, &datadir.KeyError{Reason: datadir.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
 }
 
-// masterOf derives, from a directory's master key, the key under which the file's key is wrapped.
+// masterOf derives a key from a directory's master key. The file's key is wrapped with the derived key.
 func masterOf(master []byte) []byte {
 	mac := hmac.New(sha256.New, master)
 	mac.Write([]byte("pawl run keys"))
@@ -164,7 +164,7 @@ func unsealed(key, sealed []byte) ([]byte, error) {
 	return aead.Open(nil, nil, sealed, nil)
 }
 
-// gcm returns a cipher that puts a random nonce before the sealed bytes.
+// gcm returns a cipher that writes a random nonce before the sealed bytes.
 func gcm(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {

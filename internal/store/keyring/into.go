@@ -7,13 +7,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// ErrThere means that the medium into which keys are to be copied already has keys.
+// ErrThere means that the target medium of a copy of keys already contains keys.
 var ErrThere = errors.New("there are keys of runs already")
 
-// Into copies the ring to another medium, which must be empty and unused. The copy has the same id
-// and the same slots. They are sealed under the master key master, or stored in plain text if
-// master is empty. If the ring has no keys, Into writes no file. No key may be taken or destroyed
-// during the call. Errors: [ErrThere].
+// Into copies the ring to another medium, which must be empty and unused. The copy has the same id and
+// the same slots. They are sealed with the master key master. If master is empty, they are stored in
+// plain text. If the ring has no keys, Into writes no file. No key may be taken or destroyed during the
+// call. Errors: [ErrThere].
 func (r *Ring) Into(to Medium, master []byte) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -50,8 +50,8 @@ func onlyIf(is bool, err error) error {
 	return nil
 }
 
-// rewrapSlots returns the bytes of slots, with their secrets sealed under key, or in plain text if
-// key is nil.
+// rewrapSlots returns the bytes of slots with their secrets sealed with key. If key is nil, the secrets
+// are in plain text.
 func (r *Ring) rewrapSlots(from, end uint64, key []byte) (b []byte, err error) {
 	for slot := from; slot < end && err == nil; slot++ {
 		raw := make([]byte, slotBytes)
@@ -67,8 +67,8 @@ func (r *Ring) rewrapSlots(from, end uint64, key []byte) (b []byte, err error) {
 	return b, err
 }
 
-// underAnother returns the bytes of the slot of a key, sealed under another key. For a secret that
-// cannot be opened it returns a damaged slot.
+// underAnother returns the bytes of the slot of a key, sealed with another key. If the secret cannot be
+// opened, it returns a damaged slot.
 func (r *Ring) underAnother(secret, key []byte) ([]byte, error) {
 	if r.fileKey == nil {
 		secret = secret[:seal.KeySize]

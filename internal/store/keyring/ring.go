@@ -12,39 +12,40 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// grow is the number of keys that are made and synced at once.
+// grow is the number of keys that are created and synced at once.
 const grow = 64
 
-// GrowBytes is the number of bytes on disk that one growth takes at most.
+// GrowBytes is the maximum disk space that the creation of grow keys takes, in bytes.
 const GrowBytes = grow*slotBytes + slotsAt
 
 // keptKeys is the maximum number of keys that the ring caches in memory.
 const keptKeys = 4096
 
-// Ring is the open file of keys of one store. It is safe for concurrent use.
+// Ring is the open file of keys of one store. Safe for concurrent use.
 type Ring struct {
 	medium Medium
 	master []byte
 
 	mu sync.RWMutex
-	// there means that the file exists and is open.
+	// there reports whether the file exists and is open.
 	there, closed bool
 	head          header
 	// fileKey seals the slots of an encrypted directory.
 	fileKey []byte
-	// slots is the number of slots in the file; the last fresh of them are unused.
+	// slots is the number of slots in the file. fresh is the number of unused slots at the end of the
+	// file.
 	slots, fresh uint64
-	// spare are slots that were returned, because no value was stored under their keys.
+	// spare are slots that were returned because no value was stored with their keys.
 	spare []uint64
 	kept  map[uint64]*seal.Key
-	// doomed are the slots whose keys are not handed out any more.
+	// doomed are the slots whose keys the ring no longer returns to readers.
 	doomed map[uint64]bool
 }
 
 // Open opens the file of keys of a directory if it exists. master is the master key of an encrypted
-// directory. step is called before each write and each sync. An error of step makes that write
-// fail, for tests of crashes. Errors: *[layout.Damage]; *[datadir.KeyError] if the file is
-// encrypted under another key, or unencrypted.
+// directory. step is called before each write and each sync. If step returns an error, the write fails;
+// tests of crashes use this. Errors: *[layout.Damage]; *[datadir.KeyError] if the file is encrypted
+// with another key, or not encrypted.
 func Open(dir string, master []byte, step func(what string) error) (*Ring, error) {
 	medium, err := openFile(dir, step)
 	if err != nil {
@@ -53,8 +54,8 @@ func Open(dir string, master []byte, step func(what string) error) (*Ring, error
 	return On(medium, master)
 }
 
-// On opens the ring that is stored in a medium. The ring owns the medium from then on and closes
-// it. On an error, On closes the medium before it returns. The errors are those of [Open].
+// On opens the ring that is stored in a medium. The ring then owns the medium and closes it. If there
+// is an error, On closes the medium before it returns. The errors are those of [Open].
 func On(medium Medium, master []byte) (*Ring, error) {
 	r := &Ring{medium: medium, master: master, kept: map[uint64]*seal.Key{}, doomed: map[uint64]bool{}}
 	if err := r.read(); err != nil {
@@ -75,12 +76,12 @@ func (r *Ring) read() error {
 	if err := r.unlock(&h); err != nil {
 		return err
 	}
-	// A crash may leave incomplete new keys. None of them was handed out.
+	// A crash may leave incomplete new keys at the end. None of them was used.
 	r.there, r.head, r.slots = true, h, uint64(size-slotsAt+slotBytes-1)/slotBytes
 	return nil
 }
 
-// unlock finds the file's key, with which the slots of an encrypted directory are sealed.
+// unlock finds the file's key. The slots of an encrypted directory are sealed with this key.
 func (r *Ring) unlock(h *header) error {
 	switch {
 	case h.sealed && len(r.master) == 0:
@@ -102,7 +103,7 @@ func (r *Ring) ID() (id [16]byte, ok bool) {
 	return r.head.id, r.there
 }
 
-// Begin creates the file and syncs it, unless it exists.
+// Begin creates the file and syncs it. If the file exists, Begin does nothing.
 func (r *Ring) Begin() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,14 +159,15 @@ func (r *Ring) Take() (*seal.Key, error) {
 	return key, nil
 }
 
-// Return gives back a key under which no value was stored, so that another run can use it.
+// Return returns a key to the ring, so that another run can use it. No value may have been stored with
+// the key.
 func (r *Ring) Return(slot uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.spare = append(r.spare, slot)
 }
 
-// make adds keys at the end of the file.
+// make creates keys at the end of the file.
 func (r *Ring) make() error {
 	if !r.there {
 		return layout.Damaged(Name, "it was not begun")
@@ -223,8 +225,8 @@ func (r *Ring) Key(slot uint64) (*seal.Key, error) {
 	return key, err
 }
 
-// Last returns the key of a slot even after [Ring.Doom]. Only the code that removes the rows under
-// this key uses it.
+// Last returns the key of a slot even after [Ring.Doom]. Only the code that removes the rows that are
+// sealed with this key uses it.
 func (r *Ring) Last(slot uint64) (*seal.Key, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -265,7 +267,7 @@ func (r *Ring) load(slot uint64) (*seal.Key, error) {
 	return seal.NewKey(slot, [seal.KeySize]byte(plain))
 }
 
-// Doom makes [Ring.Key] refuse the key of a slot from now on. The key itself still exists.
+// Doom makes [Ring.Key] refuse the key of a slot. The key itself still exists.
 func (r *Ring) Doom(slot uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,8 +275,8 @@ func (r *Ring) Doom(slot uint64) {
 	delete(r.kept, slot)
 }
 
-// Destroy overwrites the key of a slot and syncs. at is the present time in Unix nanoseconds.
-// Destroy does nothing if the slot was destroyed before, or if the file does not have it.
+// Destroy overwrites the key of a slot and syncs. at is the current time in Unix nanoseconds. If the
+// slot was destroyed before, or if the file does not have the slot, Destroy does nothing.
 func (r *Ring) Destroy(slot uint64, at int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -286,13 +288,13 @@ func (r *Ring) Destroy(slot uint64, at int64) error {
 	if err := r.medium.Write("destroy", encodeSlot(slotDestroyed, at, nil), slotPlace(slot)); err != nil {
 		return fmt.Errorf("destroy key %d: %w", slot, err)
 	}
-	// The file now records the destruction, so the entry in memory is not needed any more.
+	// The file now records the destruction, so the entry in memory is no longer needed.
 	delete(r.doomed, slot)
 	return nil
 }
 
-// DestroyedAt returns when the key of a slot was destroyed, in Unix nanoseconds, or 0 if it was
-// not.
+// DestroyedAt returns the time at which the key of a slot was destroyed, in Unix nanoseconds. It
+// returns 0 if the key was not destroyed.
 func (r *Ring) DestroyedAt(slot uint64) int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -309,7 +311,7 @@ func (r *Ring) DestroyedAt(slot uint64) int64 {
 	return 0
 }
 
-// Slots returns the number of keys that were made.
+// Slots returns the number of keys that were created.
 func (r *Ring) Slots() uint64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -2,73 +2,75 @@ package kv
 
 import "errors"
 
-// KV keeps pairs in the byte order of their keys. One writer stores them, in groups with
-// numbers that rise by one: a group is stored whole or not at all. Any number of goroutines
-// open and read views; one goroutine at a time uses each view.
+// KV keeps pairs in the byte order of their keys. One writer stores them in groups with consecutive
+// numbers. A group is stored whole or not at all. Any number of goroutines open and read views. Only
+// one goroutine at a time uses each view.
 //
-// Engines limit the time of their calls themselves. No method takes a context: a commit that was
-// handed over continues even if its caller gave up, and a view lasts only for one answer.
+// Engines themselves limit the time of their calls. No method has a context, because a commit that the
+// engine has received continues even if its caller has stopped waiting, and a view exists only for one
+// answer.
 //
-// Partitions, each with one writer that the next writer fences, will change two places: a [Batch]
-// will get the partition of each pair, and a [Result] will name the stored and the fenced
-// partitions. A KV will then belong to one node. Groups and their numbers will not change.
+// A later version may have partitions, each with one writer that the next writer fences. Two things
+// would change: a [Batch] would contain the partition of each pair, and a [Result] would name the
+// stored and the fenced partitions. A KV would then belong to one node. Groups and their numbers would
+// not change.
 type KV interface {
-	// Last returns the number of the newest stored group, 0 if none is stored. Call it only while
-	// no commit is running.
+	// Last returns the number of the newest stored group. It returns 0 if no group is stored. It may be
+	// called only while no commit is running.
 	Last() uint64
 	// Bounds returns the limits of one group, which never change.
 	Bounds() Bounds
-	// View returns a snapshot of a stored group, or of a later one. The snapshot shows the whole
-	// group and names it. The group must not be below one that was released.
+	// View returns a snapshot of a stored group or of a later group. The snapshot shows the whole group
+	// and returns its number. The group must not be older than a group that was released.
 	View(group uint64) Snapshot
-	// Hold keeps one stored group readable until the result is closed. The group is the given one
-	// or a later one. All views of the result show that same group.
+	// Hold keeps one stored group readable until the result is closed. This is the given group or a
+	// later one. All views of the result show the same group.
 	Hold(group uint64) (Held, error)
 	// Batch begins the next group. A batch that is not committed needs no cleanup.
 	Batch() Batch
-	// Release drops the values that groups up to the given one superseded. No view below the group
-	// may be open or requested later, except the views of a [Held].
+	// Release drops values that were superseded by groups up to the given group. No view of an older
+	// group may be open or requested later, except the views of a [Held].
 	Release(group uint64)
-	// Close closes the engine. No view may be open and no commit running.
+	// Close closes the engine. No view may be open, and no commit may be running.
 	Close() error
 }
 
 // Bounds are the limits of one group. The writer must respect them.
 type Bounds struct {
-	// Keys is the maximum number of keys that a group sets and removes. Key is the maximum number
-	// of bytes of a key.
+	// Keys is the maximum number of keys that a group sets and removes. Key is the maximum size of a
+	// key in bytes.
 	Keys, Key int
-	// Bytes is the maximum size of a group's keys and values. Each pair counts [PairBytes] in
-	// addition.
+	// Bytes is the maximum size of a group's keys and values, in bytes. Each pair counts [PairBytes] in
+	// addition to its bytes.
 	Bytes int64
-	// Apart is the size from which a value is stored separately. Such a value counts as [PairBytes]
-	// in Bytes. If Apart is 0, no value is stored separately.
+	// Apart is the size above which a value is stored separately, in bytes. Such a value counts only
+	// [PairBytes] in Bytes. If Apart is 0, no value is stored separately.
 	Apart int64
 }
 
-// PairBytes is what a pair counts in addition to its bytes.
+// PairBytes is the number of bytes that a pair counts in addition to its key and value.
 const PairBytes = 12
 
 // Snapshot shows one group of an engine. The store reads it through a [View].
 type Snapshot interface {
 	// Group returns the newest group that the view shows.
 	Group() uint64
-	// Get returns the value of a key, or nil if the key does not exist. The value belongs to the
-	// caller. Errors: [ErrLost].
+	// Get returns the value of a key. It returns nil if the key does not exist. The caller may change
+	// the value. Errors: [ErrLost].
 	Get(key []byte) ([]byte, error)
 	// Has reports whether a key exists. It does not read the value.
 	Has(key []byte) (bool, error)
-	// Scan returns a cursor without a position. The first call must be Seek.
+	// Scan returns a cursor without a position. The caller must first call Seek.
 	Scan(r Range) Cursor
-	// Close closes the snapshot. Its cursors must be closed before.
+	// Close closes the snapshot. The cursors of the snapshot must be closed before.
 	Close()
 }
 
 // Counter is a [Snapshot] of an engine that can count keys more cheaply than it can return them.
 type Counter interface {
 	// Count counts at most most keys of one kind that begin with a prefix. It begins after the key
-	// behind, or with the first key if behind is nil. last is the key at which it stopped, nil if
-	// it reached the end.
+	// behind. If behind is nil, it begins with the first key. last is the key at which it stopped. It
+	// is nil if Count reached the end.
 	Count(prefix, behind []byte, most int) (n int, last []byte, err error)
 }
 
@@ -76,36 +78,35 @@ type Counter interface {
 type Range struct {
 	// Prefix is the beginning of all keys in the range.
 	Prefix []byte
-	// Reverse makes the cursor move from the key that was sought towards the first key.
+	// Reverse makes the cursor move backwards, from the key of Seek towards the first key.
 	Reverse bool
-	// KeysOnly means that the caller reads no values. Sizes are available nevertheless.
+	// KeysOnly means that the caller reads no values. The sizes of values are still available.
 	KeysOnly bool
-	// Since excludes pairs that were set by this group or an earlier one.
+	// Since excludes pairs that were set by this group or an earlier group.
 	Since uint64
 }
 
-// Cursor visits the keys of a range. If a move returns an error, a read has failed, and the cursor
-// has no position any more.
+// Cursor visits the keys of a range. If a move returns an error, a read has failed, and the cursor no
+// longer has a position.
 type Cursor interface {
-	// Seek moves to the first key of the range at or after the given one, in the direction of the
-	// cursor. The key must begin with the range's prefix. nil means the first key; a reverse cursor
-	// must not get nil.
+	// Seek moves to the first key of the range at or after the given key, in the direction of the
+	// cursor. The key must begin with the range's prefix. nil means the first key. For a reverse
+	// cursor, nil is not allowed.
 	Seek(key []byte) error
 	// Next moves to the next key. The cursor must be at a key.
 	Next() error
 	// Valid reports whether the cursor is at a key of the range.
 	Valid() bool
-	// Key returns the present key. It is valid until the next move.
+	// Key returns the current key. It is valid until the next move.
 	Key() []byte
-	// Value returns the present value. It is valid until the next move or call. It is in memory of
-	// the engine or in buf, which may be nil. grown is buf, enlarged if necessary. Errors:
-	// [ErrLost].
+	// Value returns the current value. It is valid until the next move or call. It is in memory of the
+	// engine or in buf, which may be nil. grown is buf, enlarged if necessary. Errors: [ErrLost].
 	Value(buf []byte) (value, grown []byte, err error)
-	// ValueCopy returns a copy of the value, which belongs to the caller. It is never nil if the
-	// error is nil. Errors: [ErrLost].
+	// ValueCopy returns a copy of the value. The caller may change the copy. If the error is nil, the
+	// copy is not nil. Errors: [ErrLost].
 	ValueCopy() ([]byte, error)
-	// Size returns the approximate size of the value in bytes. StoredSize returns the bytes on disk
-	// that the pair takes.
+	// Size returns the approximate size of the value in bytes. StoredSize returns the disk space of the
+	// pair in bytes.
 	Size() int64
 	StoredSize() int64
 	// Group returns the number of the group that set the pair.
@@ -114,7 +115,7 @@ type Cursor interface {
 	Close()
 }
 
-// Held is one group that stays readable until Close.
+// Held is one group that stays readable until Close is called.
 type Held interface {
 	Group() uint64
 	View() Snapshot
@@ -122,13 +123,14 @@ type Held interface {
 }
 
 // Batch collects the pairs of one group. If a key is set or deleted several times, the last call
-// counts. Keys and values belong to the batch from the call on. Views do not show its contents.
+// applies. After a call the batch owns the key and the value. Views do not show the contents of a
+// batch.
 type Batch interface {
 	Set(key, value []byte)
 	Delete(key []byte)
-	// Commit stores the batch as the group with the given number, which must be [KV.Last] + 1. It
-	// calls done once, from any goroutine, when the outcome is known. A stored group survives every
-	// crash, on as many machines as the engine promises.
+	// Commit stores the batch as the group with the given number. The number must be [KV.Last] + 1.
+	// Commit calls done once, from any goroutine, when the outcome is known. A stored group survives
+	// every crash, on as many machines as the engine guarantees.
 	Commit(group uint64, done func(Result))
 }
 
@@ -142,17 +144,17 @@ type Result struct {
 // Outcome is the result of a commit. Its zero value means that the outcome is unknown.
 type Outcome uint8
 
-// The outcomes of a commit. After any outcome other than Stored, the store accepts no more writes.
-// When it is opened again, it continues from what the engine then contains.
+// These are the outcomes of a commit. After any outcome other than Stored, the store accepts no more
+// writes. When it is opened again, it continues from the groups that the engine then contains.
 const (
-	// Unknown means that the group may be stored now or later.
+	// Unknown means that the group may be stored, or may still be stored later.
 	Unknown Outcome = iota
 	// Stored means that the whole group is durably stored.
 	Stored
-	// NotStored means that no part of the group is stored, now or later.
+	// NotStored means that no part of the group is stored, and that none will be stored later.
 	NotStored
 )
 
-// ErrLost means that a value is missing or has changed, although its key exists. It concerns
-// that value alone: the caller may read on.
+// ErrLost means that a value is missing or has changed although its key exists. It concerns only this
+// value. The caller may read other values.
 var ErrLost = errors.New("the value is missing or fails its checksum")

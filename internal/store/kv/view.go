@@ -5,15 +5,15 @@ import (
 	"errors"
 )
 
-// View reads one moment of an engine. After its first failed read it returns no more data:
-// iterators are invalid, and the code that opened the view returns [View.Err]. So no loop can
-// take an interrupted scan for a complete one.
+// View reads one moment of an engine. After its first failed read it returns no more data. Its
+// iterators become invalid, and the code that opened the view must return [View.Err]. Therefore no loop
+// can mistake an interrupted scan for a complete one.
 type View struct {
 	snap Snapshot
 	err  error
 }
 
-// ReadError means that the engine failed to read, so that the contents are unknown.
+// ReadError means that a read of the engine failed, so that the contents are unknown.
 type ReadError struct{ Err error }
 
 // Error returns a text with the engine's error.
@@ -39,8 +39,8 @@ func (v *View) Err() error {
 // Close closes the view.
 func (v *View) Close() { v.snap.Close() }
 
-// Get returns the value of a key, or nil if the key does not exist. The value belongs to the
-// caller. Errors: [ErrLost].
+// Get returns the value of a key. It returns nil if the key does not exist. The caller may change the
+// value. Errors: [ErrLost].
 func (v *View) Get(key []byte) ([]byte, error) {
 	if v.err != nil {
 		return nil, v.err
@@ -90,7 +90,7 @@ func (v *View) Scan(r Range) *Iterator {
 type Iterator struct {
 	view   *View
 	cursor Cursor
-	// reverse means that the range is reverse, so that Rewind is not allowed.
+	// reverse reports whether the range is reverse. Rewind is then not allowed.
 	reverse bool
 	// buf is reused from key to key.
 	buf []byte
@@ -105,11 +105,11 @@ func (it *Iterator) Rewind() {
 	it.moved(it.cursor.Seek(nil))
 }
 
-// errReverse is the error of Rewind in a reverse range, because engines differ in the key that they
-// would find.
+// errReverse is the error of Rewind for a reverse range. Rewind is not allowed there, because engines
+// would find different keys.
 var errReverse = errors.New("a reverse range is gone through from a key that is sought")
 
-// Seek moves to the first key at or after the given one; see [Cursor].
+// Seek moves to the first key at or after the given key, see [Cursor].
 func (it *Iterator) Seek(key []byte) { it.moved(it.cursor.Seek(key)) }
 
 // Next moves to the next key.
@@ -124,21 +124,21 @@ func (it *Iterator) moved(err error) {
 // Valid reports whether the iterator is at a key and no read of its view has failed.
 func (it *Iterator) Valid() bool { return it.view.err == nil && it.cursor.Valid() }
 
-// Key returns the present key. It is valid until the next move.
+// Key returns the current key. It is valid until the next move.
 func (it *Iterator) Key() []byte { return it.cursor.Key() }
 
 // KeyCopy returns a copy of the present key.
 func (it *Iterator) KeyCopy() []byte { return bytes.Clone(it.cursor.Key()) }
 
-// Value returns the present value. It is valid until the next move or the next call of Value.
-// Errors: [ErrLost].
+// Value returns the current value. It is valid until the next move or the next call of Value. Errors:
+// [ErrLost].
 func (it *Iterator) Value() ([]byte, error) {
 	value, buf, err := it.cursor.Value(it.buf)
 	it.buf = buf
 	return value, it.view.read(err)
 }
 
-// ValueCopy returns a copy of the present value. Errors: [ErrLost].
+// ValueCopy returns a copy of the current value. Errors: [ErrLost].
 func (it *Iterator) ValueCopy() ([]byte, error) {
 	value, err := it.cursor.ValueCopy()
 	return value, it.view.read(err)
@@ -147,7 +147,7 @@ func (it *Iterator) ValueCopy() ([]byte, error) {
 // Size returns the approximate size of the value in bytes.
 func (it *Iterator) Size() int64 { return it.cursor.Size() }
 
-// StoredSize returns approximately how many bytes the pair takes on disk.
+// StoredSize returns the approximate disk space of the pair in bytes.
 func (it *Iterator) StoredSize() int64 { return it.cursor.StoredSize() }
 
 // Group returns the number of the group that set the pair.

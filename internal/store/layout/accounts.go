@@ -36,8 +36,8 @@ func Accounts(txn *Txn) ([]machine.AccountRow, error) {
 	return rows, nil
 }
 
-// charges adds the batch's changes to the rows of accounts. Many runs share such a row, so that its
-// new value is computed by the committer, which is the only writer.
+// charges adds the batch's changes to the rows of accounts. Many runs share such a row. Therefore the
+// committer, which is the only writer, computes the new value.
 func (w *Made) charges(batch *machine.Batch) {
 	for _, c := range batch.Charged {
 		key := w.set(AccountKey(w.keys, w.Ns, c.After.Account), nil)
@@ -72,11 +72,11 @@ func mergeAccount(key []byte, change func(*machine.AccountRow)) Op {
 	}}
 }
 
-// Merges reports whether the op computes its value from the stored one; see [Op.Merge].
+// Merges reports whether the op computes its value from the stored value, see [Op.Merge].
 func (o *Op) Merges() bool { return o.merge != nil }
 
-// Merge computes the value of a row that many batches change. lookup returns the row's value after
-// the previous batch.
+// Merge computes the value of a row that many batches change. lookup returns the value that the row has
+// after the previous batch.
 func (o *Op) Merge(lookup func(key []byte) ([]byte, error)) error {
 	if o.merge == nil {
 		return nil
@@ -88,8 +88,8 @@ func (o *Op) Merge(lookup func(key []byte) ([]byte, error)) error {
 	return err
 }
 
-// ValueBytes returns the size of the value in bytes. For a value that is not computed yet, it
-// returns the maximum.
+// ValueBytes returns the size of the value in bytes. If the value is not computed yet, it returns the
+// maximum size.
 func (o *Op) ValueBytes() int64 {
 	if o.merge != nil {
 		return codec.AccountBytes

@@ -39,7 +39,7 @@ func blobRefKey(ns uint32, sum [32]byte, run string) []byte {
 	return AppendName(BlobRefsOf(ns, sum), run)
 }
 
-// RefsIn returns the hashes of the blobs that stored bytes refer to, each once.
+// RefsIn returns the hashes of the blobs that stored bytes refer to, without duplicates.
 func RefsIn(value []byte) [][32]byte {
 	var refs [][32]byte
 	var seen map[[32]byte]bool
@@ -64,8 +64,8 @@ func RefsIn(value []byte) [][32]byte {
 	}
 }
 
-// refers adds a row for each blob that the entry refers to. The rows are in the same commit as the
-// entry, so that a sweep cannot remove a blob between the two.
+// refers adds a row for each blob that the entry refers to. The rows are stored in the same commit as
+// the entry. Otherwise a sweep could remove a blob between two commits.
 func (w *Made) refers(run string, entry []byte) {
 	for _, sum := range RefsIn(entry) {
 		w.Ops = append(w.Ops, Op{Key: blobRefKey(w.Ns, sum, run), Value: codec.Mark})

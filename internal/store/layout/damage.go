@@ -10,15 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// ErrDamaged means that stored data differs from what was written; see [Damage].
+// ErrDamaged means that stored data differs from what was written, see [Damage].
 var ErrDamaged = errors.New("the store is damaged")
 
-// Damage describes the part of a store that is missing or has changed since it was written. If
-// opening a store returns it, the store is unchanged. It wraps [ErrDamaged], and a *machine.Error
-// DATA_LOSS, which clients see.
+// Damage describes a part of a store that is missing or has changed since it was written. If it is
+// returned when a store is opened, the store is unchanged. It wraps [ErrDamaged], and a *machine.Error
+// DATA_LOSS for clients.
 type Damage struct {
-	// File is the name of the damaged file in the data directory. It is "" if only a value is known
-	// to be damaged.
+	// File is the name of the damaged file in the data directory. It is "" if only the damaged value is
+	// known.
 	File string
 	// Detail describes the damage.
 	Detail string
@@ -32,7 +32,7 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s: %s: %s", ErrDamaged, d.File, d.Detail)
 }
 
-// Unwrap returns ErrDamaged, and the error for clients, which contains no file names.
+// Unwrap returns ErrDamaged, and the error for clients. The latter contains no file names.
 func (d *Damage) Unwrap() []error {
 	return []error{ErrDamaged, &machine.Error{
 		Code: machine.CodeDataLoss, Reason: "DATA_LOSS",
@@ -40,13 +40,13 @@ func (d *Damage) Unwrap() []error {
 	}}
 }
 
-// Damaged returns a *[Damage] of a file, or of a value if file is "".
+// Damaged returns a *[Damage] of a file. If file is "", it is the damage of a value.
 func Damaged(file, format string, args ...any) error {
 	return &Damage{File: file, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Typed adds a *[Damage] to an error of the codec, which means that stored bytes cannot be decoded.
-// It returns other errors unchanged.
+// Typed adds a *[Damage] to an error of the codec. Such an error means that stored bytes cannot be
+// decoded. Typed returns other errors unchanged.
 func Typed(err error) error {
 	if errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("%w: %w", err, Damaged("", "%v", err))
@@ -55,8 +55,8 @@ func Typed(err error) error {
 }
 
 // ValueOf calls read with the value of an iterator's row. The value is valid only during the call.
-// Every value of an iterator is read through ValueOf or [CopyOf], which turn a missing value into a
-// *[Damage].
+// Every value of an iterator must be read through ValueOf or [CopyOf], because these functions convert
+// a missing value to a *[Damage].
 func ValueOf(row *kv.Iterator, read func(value []byte) error) error {
 	value, err := row.Value()
 	if err != nil {
@@ -65,8 +65,7 @@ func ValueOf(row *kv.Iterator, read func(value []byte) error) error {
 	return read(value)
 }
 
-// CopyOf returns a copy of the value of an iterator's row. The copy is never nil if the error is
-// nil.
+// CopyOf returns a copy of the value of an iterator's row. If the error is nil, the copy is not nil.
 func CopyOf(row *kv.Iterator) ([]byte, error) {
 	value, err := row.ValueCopy()
 	if err != nil {
@@ -75,7 +74,7 @@ func CopyOf(row *kv.Iterator) ([]byte, error) {
 	return value, nil
 }
 
-// lost turns a missing value into a *[Damage] that names the kind of the row.
+// lost converts the error for a missing value to a *[Damage] that names the kind of the row.
 func lost(key []byte, err error) error {
 	if errors.Is(err, kv.ErrLost) {
 		return Damaged("", "the value of a row %s is missing or fails its checksum", RowName(key))
@@ -91,7 +90,7 @@ func RowName(key []byte) string {
 	return "of no known kind"
 }
 
-// Get returns a copy of the value of a key, or nil if the key does not exist.
+// Get returns a copy of the value of a key. It returns nil if the key does not exist.
 func Get(txn *Txn, key []byte) ([]byte, error) {
 	value, err := txn.Get(key)
 	if err != nil {

@@ -23,8 +23,8 @@ func DeletedOf(txn *Txn, ns uint32, run string) (*machine.Deleted, error) {
 	return &d, err
 }
 
-// Gone returns the error for a run that does not exist: the error miss. If the run was deleted, the
-// error also wraps the refusal RUN_DELETED. miss may be nil.
+// Gone returns the error miss for a run that does not exist. If the run was deleted, the returned error
+// also wraps the refusal RUN_DELETED. miss may be nil.
 func Gone(txn *Txn, ns uint32, run string, miss error) error {
 	d, err := DeletedOf(txn, ns, run)
 	switch {
@@ -53,7 +53,7 @@ func RemovalKey(ns uint32, run string) []byte { return DropKey(DeletedKey(ns, ru
 type RunEnd struct {
 	// Head is the stored head.
 	Head *machine.State
-	// Last is the last record, Hash the hash of the chain up to it.
+	// Last is the last record. Hash is the hash of the chain up to this record.
 	Last uint64
 	Hash [32]byte
 }

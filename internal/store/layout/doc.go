@@ -1,9 +1,9 @@
-// Package layout defines the keys and values in which the store keeps its data.
+// Package layout defines the keys and values of the store.
 //
-// It owns the kinds of keys and the bytes of each, the rows that an entry makes, and the
-// reading of one row with a named error when the row is damaged. FORMAT.md beside the store
+// Owns: the kinds of keys and their bytes, the rows that an entry makes, and functions that read one
+// row and return a named error if the row is damaged. FORMAT.md in the directory of package store
 // describes the same on one page. The package only computes rows and reads them.
 //
-// Invariant: the rows that an entry makes depend only on the entry and on the state before it. A
-// check can therefore compute them again and compare.
+// Guarantees: the rows that an entry makes depend only on the entry and on the state before it.
+// Therefore a check can compute them again and compare.
 package layout

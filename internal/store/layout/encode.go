@@ -13,12 +13,12 @@ import (
 type Op struct {
 	Key, Value []byte
 	Delete     bool
-	// merge computes the value from the stored value, which is nil if the key does not exist. If
-	// merge is nil, the op stores Value.
+	// merge computes the value from the stored value. The stored value is nil if the key does not
+	// exist. If merge is nil, the op stores Value.
 	merge func(stored []byte) ([]byte, error)
 }
 
-// Made contains everything that one entry makes: its own row, and all rows that follow from it.
+// Made contains all rows that follow from one entry: the row of the entry itself, and all other rows.
 type Made struct {
 	Ns  uint32
 	Ops []Op
@@ -26,7 +26,7 @@ type Made struct {
 	keys []byte
 	// Entry is the index in Ops of the entry's own row.
 	Entry int
-	// Run is the head key of the run. The run's last seq must be Prev, and becomes Last.
+	// Run is the head key of the run. The run's last seq must be equal to Prev, and becomes Last.
 	Run        []byte
 	RunID      string
 	Prev, Last uint64
@@ -35,7 +35,7 @@ type Made struct {
 	// Untaken are the keys of business keys that no run may hold yet.
 	Untaken        [][]byte
 	PrevHash, Hash [32]byte
-	// Unlisted are the run's artifact versions that no row contains after the entry.
+	// Unlisted are artifact versions of the run that no row contains yet, even after the entry.
 	Unlisted []machine.ArtifactVersion
 }
 
@@ -46,25 +46,23 @@ func ListedRows(ns uint32, run string, versions []machine.ArtifactVersion) []Op 
 	return w.Ops
 }
 
-// HeadEvery limits the records after a stored head: there are fewer than HeadEvery of them. Opening
-// a run replays the inputs of these records.
+// HeadEvery limits the number of records after a stored head: there are always fewer. When a run is
+// opened, the inputs of these records are replayed.
 const HeadEvery = 16
 
-// headDue reports whether a head is stored with the batch. A head is stored at the beginning of a
-// run, whenever the seq passes a multiple of HeadEvery, when the run ends or waits, and whenever a
-// row changes through which a run is found without its head. Therefore a stored head always agrees
-// with the run's timers, outgoing work, ready turn and index rows; the entries after it add only
-// records, counts and artifacts. The result depends only on the batch, so that a check can compute
-// which heads must exist.
+// headDue reports whether a head is stored with the batch. A head is stored at the beginning of a run,
+// whenever the seq passes a multiple of HeadEvery, when the run ends or waits, and whenever a row
+// changes by which a run is found without its head. Therefore a stored head always agrees with the
+// run's timers, outgoing work, ready turn and index rows. The entries after it add only records, counts
+// and artifacts. The result depends only on the batch, so a check can compute which heads must exist.
 func headDue(b *machine.Batch) bool {
 	moved := len(b.TimersCleared) + len(b.TimersSet) + len(b.OutboxRemoved) + len(b.OutboxAdded) + len(b.Index)
 	return b.Prev/HeadEvery != b.State.Seq/HeadEvery || b.Prev == 0 || moved+len(b.Charged) > 0 || b.ReadyChanged ||
 		b.State.Status != machine.Running || b.State.Turn == nil || firstWrites(b)
 }
 
-// firstWrites reports whether the batch writes an artifact for the first time. A head is stored
-// then, so that a stored head knows every artifact of the run, and with it the mode of each later
-// write.
+// firstWrites reports whether the batch writes an artifact for the first time. In this case a head is
+// stored. So a stored head contains every artifact of the run and the mode of each later write.
 func firstWrites(b *machine.Batch) bool {
 	for i := range b.State.Artifacts {
 		if head := &b.State.Artifacts[i]; head.Seq > b.Prev {
@@ -82,18 +80,18 @@ func firstWrites(b *machine.Batch) bool {
 	return false
 }
 
-// CheckpointEvery is the number of records between two checkpoints if the head has at most
-// smallHead bytes; for larger heads it is checkpointEveryLarge. Reading a past state of a run
-// replays at most that many records.
+// CheckpointEvery is the number of records between two checkpoints if the head has at most smallHead
+// bytes. For larger heads it is checkpointEveryLarge. To read a past state of a run, at most that many
+// records are replayed.
 const (
 	smallHead            = 16 << 10
 	CheckpointEvery      = 256
 	checkpointEveryLarge = 1024
 )
 
-// Encode returns the rows of a batch. If key is not nil, the rows that contain values are sealed
-// under it. The head is among the rows only if it is due; see headDue. batch.State.PrevHash must be
-// the hash of the run's last entry.
+// Encode returns the rows of a batch. If key is not nil, the rows that contain values are sealed with
+// it. The rows include the head only if it is due, see headDue. batch.State.PrevHash must be the hash
+// of the run's last entry.
 func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	if err := checkBatch(batch); err != nil {
 		return nil, err
@@ -138,7 +136,7 @@ func encodeEntry(batch *machine.Batch, key *seal.Key) (entry, plain []byte, hash
 	return entry, entry, hash, err
 }
 
-// EncodeHead returns the value of a run's head. If key is not nil, the value is sealed under it.
+// EncodeHead returns the value of a run's head. If key is not nil, the value is sealed with it.
 func EncodeHead(st *machine.State, hash [32]byte, key *seal.Key) []byte {
 	value := codec.EncodeHead(st, hash)
 	if key == nil {
@@ -155,8 +153,8 @@ func (w *Made) head(batch *machine.Batch, head []byte) {
 	}
 }
 
-// list adds rows, one per artifact, for the artifact versions that no row contains yet, if a head
-// is stored with this batch. Otherwise the versions wait for the next head.
+// list adds rows for the artifact versions that no row contains yet, one row for each artifact. It does
+// so only if a head is stored with this batch. Otherwise the versions are added with the next head.
 func (w *Made) list(batch *machine.Batch, due bool) {
 	if batch.Prev > 0 {
 		w.Unlisted = batch.State.Unlisted
@@ -186,7 +184,7 @@ func (w *Made) listAll() {
 	}
 }
 
-// set adds an op. keys is w.keys with the op's key appended. set returns the key.
+// set adds an op. keys is w.keys with the op's key appended. set returns the new value of w.keys.
 func (w *Made) set(keys, value []byte) []byte {
 	key := keys[len(w.keys):len(keys):len(keys)]
 	w.keys = keys
@@ -264,7 +262,7 @@ func (w *Made) rows(batch *machine.Batch) {
 }
 
 // queues adds the ops for timers and outbox rows. Removals come first, so that a row that is both
-// removed and added remains.
+// removed and added exists afterwards.
 func (w *Made) queues(batch *machine.Batch) {
 	for i := range batch.TimersCleared {
 		w.remove(TimerKey(w.keys, w.Ns, &batch.TimersCleared[i]))
@@ -282,8 +280,8 @@ func (w *Made) queues(batch *machine.Batch) {
 	}
 }
 
-// checkBatch returns an error for a batch that breaks its contract, before any row is written. Such
-// an error is a bug in the caller, and no answer to a client.
+// checkBatch returns an error for an inconsistent batch before any row is written. Such an error is a
+// bug in the caller and is not meant for clients.
 func checkBatch(b *machine.Batch) error {
 	if b.State == nil || len(b.Records) == 0 {
 		return fmt.Errorf("batch without state or records")

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// StoredHead returns the stored head of a run, which may be older than the last entry; see headDue.
+// StoredHead returns the stored head of a run. The head may be older than the last entry, see headDue.
 // If the run does not exist, the error is machine.ErrNoRun.
 func StoredHead(txn *Txn, ns uint32, run string) (*machine.State, error) {
 	value, err := Get(txn, HeadKey(ns, run))
@@ -34,8 +34,8 @@ func TailOf(txn *Txn, ns uint32, head *machine.State) ([]machine.Entry, error) {
 	return tail, err
 }
 
-// EachAfter calls visit for the entries of a run after the record seq. visit returns the number of
-// records of the entry, so that EachAfter finds the next one.
+// EachAfter calls visit for the entries of a run after the record seq. visit must return the number of
+// records in the entry, so that EachAfter can find the next entry.
 func EachAfter(txn *Txn, head []byte, seq uint64, visit func(value []byte) (records int, err error)) error {
 	key := make([]byte, 0, len(head)+8)
 	for {
@@ -51,8 +51,7 @@ func EachAfter(txn *Txn, head []byte, seq uint64, visit func(value []byte) (reco
 	}
 }
 
-// AnyFrom reports whether a key exists that consists of the prefix p and the number n or a greater
-// one.
+// AnyFrom reports whether there is a key that consists of the prefix p and a number of at least n.
 func AnyFrom(txn *Txn, p []byte, n uint64) bool {
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
@@ -60,7 +59,7 @@ func AnyFrom(txn *Txn, p []byte, n uint64) bool {
 	return Has(it, p)
 }
 
-// LastSeq returns the seq of a run's last record, 0 if the run does not exist.
+// LastSeq returns the seq of a run's last record. It returns 0 if the run does not exist.
 func LastSeq(txn *Txn, head []byte) (uint64, error) {
 	seq, err := HeadSeq(txn, head)
 	if err != nil || seq == 0 {
@@ -74,8 +73,8 @@ func LastSeq(txn *Txn, head []byte) (uint64, error) {
 	return seq, err
 }
 
-// Unlisted returns the artifact versions in the entries after a stored head, because no row
-// contains them yet. The head knows every artifact and its mode; see firstWrites.
+// Unlisted returns the artifact versions in the entries after a stored head, because no row contains
+// them yet. The head contains every artifact and its mode, see firstWrites.
 func Unlisted(head *machine.State, tail []machine.Entry) []machine.ArtifactVersion {
 	var versions []machine.ArtifactVersion
 	for i := range tail {
@@ -100,7 +99,7 @@ func modeOf(head *machine.State, artifact string) machine.Mode {
 	return 0
 }
 
-// HeadSeq returns the seq of a run's stored head, 0 if the run does not exist.
+// HeadSeq returns the seq of a run's stored head. It returns 0 if the run does not exist.
 func HeadSeq(txn *Txn, head []byte) (uint64, error) {
 	value, err := Get(txn, head)
 	if err != nil || value == nil {
@@ -109,8 +108,9 @@ func HeadSeq(txn *Txn, head []byte) (uint64, error) {
 	return codec.HeadSeq(value)
 }
 
-// EachPlace calls visit for every cursor of a namespace from a cursor on, in order, including gaps,
-// until visit returns false. A cursor that is missing between two rows is damage.
+// EachPlace calls visit for every cursor of a namespace, beginning at the cursor from, in order and
+// including gaps. It stops when visit returns false. If a cursor between two rows is missing, it
+// returns damage.
 func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.EntryRef) (bool, error)) error {
 	p := Prefix(make([]byte, 0, 5), KindCursor, ns)
 	it := txn.Scan(kv.Range{Prefix: p})
@@ -166,7 +166,7 @@ func EntryAt(txn *Txn, ns uint32, at codec.EntryRef) (machine.Entry, int, error)
 	return e, len(value), nil
 }
 
-// EachRow calls visit for the rows under a prefix, with copies of key and value.
+// EachRow calls visit for the rows under a prefix. It passes copies of the key and the value.
 func EachRow(ctx context.Context, view func(func(txn *Txn) error) error, p []byte, visit func(key, value []byte) error) error {
 	return view(func(txn *Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p})

@@ -12,9 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
-// The first byte of every key is its kind. For all kinds except KindFormat and KindPack, the
-// namespace follows in four bytes. Numbers are big-endian, so that keys sort in the order of the
-// numbers.
+// The first byte of every key is its kind. For all kinds except KindFormat and KindPack, the next four
+// bytes are the namespace. Numbers are big-endian, so that keys sort in the order of the numbers.
 const (
 	KindFormat    = 'F' // F                          format version and epoch
 	KindPack      = 'p' // p <digest>                 pack bytes
@@ -58,11 +57,11 @@ const (
 	KindSchedule = 'T' // T <id>                 how far a schedule is
 )
 
-// MaxKey is the maximum size of a key in bytes. Keys are held in memory. Badger itself accepts 65
-// 000.
+// MaxKey is the maximum size of a key in bytes. It is low because keys are kept in memory. Badger
+// itself accepts 65 000.
 const MaxKey = 8192
 
-// NameField returns the field of a request that caused a key of this kind to be too long.
+// NameField returns the name of the request field that makes a key of this kind too long.
 func NameField(kind byte) string {
 	switch kind {
 	case KindRunID, KindCallerID:
@@ -77,15 +76,16 @@ func NameField(kind byte) string {
 	return "run_id"
 }
 
-// FormatKey is the key of the format marker, whose value is the format number and the epoch.
+// FormatKey is the key of the format marker. The value of the marker consists of the format number and
+// the epoch.
 var FormatKey = []byte{KindFormat}
 
-// GroupKey is the key that holds the number of the newest group without entries. The row is never
-// deleted, so that Badger's tables and logs always show which group they end with.
+// GroupKey is the key of the row with the number of the newest group that has no entries. The row is
+// never deleted, so that Badger's tables and logs always show with which group they end.
 var GroupKey = []byte{KindFormat, 'g'}
 
-// RunKeysKey is the key that holds the id of the file of run keys and the number of its keys. It
-// exists as soon as the file does.
+// RunKeysKey is the key of the row with the id of the file of run keys and the number of its keys. The
+// row exists if the file exists.
 var RunKeysKey = []byte{KindFormat, 'k'}
 
 // Prefix appends the beginning of a key: kind and namespace.
@@ -93,8 +93,8 @@ func Prefix(b []byte, kind byte, ns uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(b, kind), ns)
 }
 
-// AppendName appends a string so that keys sort as the strings do and no string is
-// mistaken for the beginning of another: 0x00 becomes 0x00 0xFF, the end is
+// AppendName appends a string. The keys sort in the same order as the strings, and no string can be
+// mistaken for the beginning of another. For this purpose 0x00 is encoded as 0x00 0xFF, and the end as
 // 0x00 0x01.
 func AppendName(b []byte, s string) []byte {
 	for {
@@ -132,8 +132,8 @@ func CutName(b []byte) (s string, rest []byte, ok bool) {
 // Number appends a number so that keys sort in the order of the numbers.
 func Number(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }
 
-// Instant appends a time in Unix nanoseconds so that keys sort in the order of the times, also
-// before 1970.
+// Instant appends a time in Unix nanoseconds so that keys sort in the order of the times, even for
+// times before 1970.
 func Instant(b []byte, at int64) []byte { return Number(b, uint64(at)^(1<<63)) }
 
 // HeadKey returns the key of a run's head.
@@ -151,7 +151,7 @@ func EntryOf(b, head []byte, first uint64) []byte {
 	return Number(b, first)
 }
 
-// RunKey appends kind, namespace and run, with which the keys of a run's rows begin.
+// RunKey appends the kind, the namespace and the run. The keys of all rows of a run begin in this way.
 func RunKey(b []byte, kind byte, ns uint32, run string) []byte {
 	return AppendName(Prefix(b, kind, ns), run)
 }
@@ -161,7 +161,7 @@ func EntryKey(ns uint32, run string, first uint64) []byte {
 	return Number(RunKey(make([]byte, 0, 48), KindEntry, ns, run), first)
 }
 
-// CursorKey appends the key of the row of cursors whose last cursor is cursor.
+// CursorKey appends the key of the row of cursors that ends with the given cursor.
 func CursorKey(b []byte, ns uint32, cursor uint64) []byte {
 	return Number(Prefix(b, KindCursor, ns), cursor)
 }
@@ -225,8 +225,8 @@ func ReadOutbox(key []byte) (machine.OutboxRow, error) {
 	return r, fmt.Errorf("malformed outbox key %x", key)
 }
 
-// IndexPrefix appends the beginning of the keys that have one value of one index. These keys are
-// sorted by run.
+// IndexPrefix appends the beginning of the keys for one value of one index. These keys are sorted by
+// run.
 func IndexPrefix(b []byte, ns uint32, index, value string) []byte {
 	return AppendName(AppendName(Prefix(b, KindIndex, ns), index), value)
 }
@@ -259,7 +259,7 @@ func TaskRow(key []byte, ns uint32) (value, run string, err error) {
 	return names[1], names[2], nil
 }
 
-// RunOf returns the namespace and the run in a key that begins with them.
+// RunOf returns the namespace and the run from a key that begins with them.
 func RunOf(key []byte) (uint32, string, error) {
 	if len(key) > 5 {
 		if run, _, ok := CutName(key[5:]); ok {

@@ -7,27 +7,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
-// keyKind describes one kind of key. A kind that is missing in [Kinds] occurs in no store; a test
-// compares Kinds with the constants in keys.go.
+// keyKind describes one kind of key. If a kind is not in [Kinds], it does not occur in any store. A
+// test compares Kinds with the constants in keys.go.
 type keyKind struct {
-	// Row is the name of the kind in faults. It is "" if the check reports no faults about the
+	// Row is the name of the kind in faults. It is "" if the check does not report faults about this
 	// kind.
 	Row string
-	// Guarded means that a precondition may read keys of this kind. The committer then keeps the
-	// values that it has set under such keys until readers of the store can see them.
+	// Guarded means that a precondition may read keys of this kind. For such keys the committer keeps
+	// the values that it has set, until readers of the store can see them.
 	Guarded bool
 	// Large means that a value may be large enough to be stored in a value log.
 	Large bool
-	// Hot means that rows of the kind are often rewritten, or added and removed. An engine may
+	// Hot means that rows of this kind are often rewritten, or often added and removed. An engine may
 	// store them separately.
 	Hot bool
-	// Queue returns the queue and the due time of a key, for the watermarks. It is nil if the kind
-	// is not a queue.
+	// Queue returns the queue and the due time of a key. It is used for watermarks. It is nil if the
+	// kind does not belong to a queue.
 	Queue func(key []byte) (QueueID, int64)
 }
 
-// Kinds describes every kind of key. A kind that is not guarded is written in only one way; its
-// precondition, if any, is the seq of the head or a row of another kind.
+// Kinds describes every kind of key. A kind that is not guarded is written in only one way. If it has a
+// precondition, this is the seq of the head or a row of another kind.
 var Kinds = [256]keyKind{
 	KindFormat:    {Hot: true},
 	KindWatermark: {Hot: true, Row: "watermark"},
@@ -76,8 +76,8 @@ var Kinds = [256]keyKind{
 // RemovesLargeValue reports whether the op removes a value that may be large.
 func (o *Op) RemovesLargeValue() bool { return o.Delete && Kinds[o.Key[0]].Large }
 
-// Guard returns an error for a precondition on a key whose values the committer does not keep: the
-// check would miss the group in flight.
+// Guard returns an error for a precondition on a key whose values the committer does not keep, because
+// such a check would not see the group in flight.
 func Guard(key []byte) error {
 	if !Kinds[key[0]].Guarded {
 		return fmt.Errorf("precondition on a key of kind %q, which is not guarded", key[0])
@@ -85,7 +85,7 @@ func Guard(key []byte) error {
 	return nil
 }
 
-// timerDue and outboxDue decode keys that this process made, so they do not check the length.
+// timerDue and outboxDue decode keys that this process created, so they do not check the length.
 func timerDue(key []byte) (QueueID, int64) {
 	return QueueID{Kind: TimerQueue, Ns: binary.BigEndian.Uint32(key[1:])}, DueAt(key[5:])
 }
@@ -97,8 +97,7 @@ func outboxDue(key []byte) (QueueID, int64) {
 // DueAt is the inverse of [Instant].
 func DueAt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ (1 << 63)) }
 
-// TimerQueue is the Kind of the queue of timers. The other queues have an outbox kind as their
-// Kind.
+// TimerQueue is the Kind of the queue of timers. The Kind of any other queue is an outbox kind.
 const TimerQueue = 0
 
 // QueueID identifies a queue of a namespace: the timers, or the outgoing work of one kind.
@@ -107,7 +106,8 @@ type QueueID struct {
 	Ns   uint32
 }
 
-// MarkOp returns the op that stores a queue's watermark: no row of the queue is due before at.
+// MarkOp returns the op that stores a queue's watermark. The watermark means that no row of the queue
+// is due before the time at.
 func MarkOp(q QueueID, at int64) *Op {
 	key := append(Prefix(make([]byte, 0, 8), KindWatermark, q.Ns), q.Kind)
 	return &Op{Key: key, Value: codec.EncodeNumber(uint64(at))}

@@ -18,8 +18,8 @@ func CheckPack(r *machine.PackRow) error {
 	return nil
 }
 
-// BareValue returns the value of the row under a pack's id without a version: the version that the
-// id means.
+// BareValue returns the value of the row under a pack's id without a version. The value is the version
+// to which the bare id refers.
 func BareValue(version string) []byte { return append([]byte{codec.Format}, version...) }
 
 // PackKey returns the key of a pack's bytes.

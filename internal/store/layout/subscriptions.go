@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// SubscriptionKey returns the key of a subscription's row. If row is [KindDeadLetter], it returns
-// the beginning of the keys of the subscription's dead letters.
+// SubscriptionKey returns the key of a subscription's row. If row is [KindDeadLetter], it returns the
+// prefix of the keys of the subscription's dead letters.
 func SubscriptionKey(row byte, key machine.SubscriptionKey) []byte {
 	b := append(Prefix(nil, row, key.Namespace), byte(key.Kind))
 	return AppendName(AppendName(b, key.Run), key.ID)

@@ -8,10 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Txn reads rows at one moment. It decrypts the rows of erasable runs.
+// Txn reads rows at one moment. It also decrypts the rows of erasable runs.
 type Txn struct {
 	kv.View
-	// Keys provides the keys of runs. If it is nil, reading a sealed row is an error.
+	// Keys provides the keys of runs. If it is nil, a read of a sealed row returns an error.
 	Keys Keyring
 }
 
@@ -40,7 +40,7 @@ func (t *Txn) Head(value []byte) (*machine.State, error) {
 		return nil, err
 	}
 	if e == nil {
-		// The key was destroyed in another store that this one's rows came from.
+		// The key was destroyed in another store, from which the rows of this store came.
 		st.Erased.At = t.Keys.DestroyedAt(st.Key)
 		return st, nil
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Listed returns the versions of an artifact with after < seq <= atSeq that are in rows. If
-// newestOnly is set, it returns only the versions in the last row that has one. A row's key
-// contains the seq of its last version.
+// Listed returns the versions of an artifact with after < seq <= atSeq that rows contain. If newestOnly
+// is set, it returns only the versions in the last of these rows. A row's key contains the seq of the
+// row's last version.
 func Listed(txn *Txn, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) (out []machine.ArtifactVersion, err error) {
 	p := ArtifactPrefix(nil, ns, run, artifact)
 	if newestOnly {
@@ -41,8 +41,8 @@ func Listed(txn *Txn, ns uint32, run, artifact string, after, atSeq uint64, newe
 	return out, nil
 }
 
-// rowBefore returns the seq just before the last row that ends at or before the record seq, or 0 if
-// no such row exists. The newest version up to that record is in that row or in the next one.
+// rowBefore returns the seq just before the last row that ends at or before the record seq. It returns
+// 0 if there is no such row. The newest version up to that record is in that row or in the next one.
 func rowBefore(txn *Txn, p []byte, seq uint64) (uint64, error) {
 	it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})
 	defer it.Close()

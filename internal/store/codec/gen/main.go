@@ -55,7 +55,7 @@ func generate() []byte {
 	return src
 }
 
-// stop reports that the table and the schema do not agree, and ends the program. A developer must
+// stop reports that the table and the schema do not agree, and ends the program. A developer must then
 // correct one of them.
 func stop(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "gen: "+format+"\n", args...)
@@ -70,13 +70,13 @@ type pair struct {
 
 type generator struct {
 	out bytes.Buffer
-	// names maps a pair to the name of its functions. queue contains the pairs that still have to
-	// be written.
+	// names maps a pair to the name of its functions. queue contains the pairs whose functions are not
+	// generated yet.
 	names map[pair]string
 	queue []pair
 }
 
-// name adds p to the queue if it is new, and returns the name of its functions.
+// name returns the name of the functions for p. If p is new, it also adds p to the queue.
 func (g *generator) name(p pair, name string) string {
 	if had, ok := g.names[p]; ok {
 		return had
@@ -96,8 +96,8 @@ func message(name string) protoreflect.MessageDescriptor {
 	return desc
 }
 
-// refers returns text if the message, or a message inside it, refers to bodies of its input, and ""
-// otherwise. The functions of such a message get the bodies as their last argument.
+// refers returns text if the message, or a message inside it, refers to bodies of its input. Otherwise
+// it returns "". The functions of such a message get the bodies as their last argument.
 func refers(desc protoreflect.MessageDescriptor, text string) string {
 	for i := range desc.Fields().Len() {
 		fd := desc.Fields().Get(i)
@@ -130,8 +130,8 @@ func words(name string) string {
 	return out.String()
 }
 
-// union writes the two functions of a oneof. Its members implement a Go interface, either as values
-// or, if star is set, as pointers.
+// union generates the two functions of a oneof. The members of the oneof implement a Go interface,
+// either as values or, if star is set, as pointers.
 func (g *generator) union(iface, of string, members []any, star, amp string) {
 	oneof := message(of).Oneofs().ByName(protoreflect.Name(strings.ToLower(iface)))
 	types := make(map[string]reflect.Type)
@@ -160,12 +160,12 @@ func (g *generator) union(iface, of string, members []any, star, amp string) {
 	g.p("func read%s(num protowire.Number, b []byte, of *bodies) (machine.%s, error) {\nswitch num {\n%s}\nreturn nil, nil\n}\n", iface, iface, &read)
 }
 
-// field is one field of a message for which code is being generated.
+// field is one field of a message for which code is generated.
 type field struct {
 	fd   protoreflect.FieldDescriptor
 	num  protoreflect.FieldNumber
 	path string
-	// v is the Go expression of the field, typ its type.
+	// v is the Go expression of the field. typ is its type.
 	v   string
 	typ reflect.Type
 	// elsewhere is the condition under which the value is stored in the input instead.
@@ -198,8 +198,8 @@ func (g *generator) message(p pair) {
 	g.p("s := newScan(%q, b)\n%sfor s.next() {\nswitch s.num {\n%sdefault:\ns.unknown()\n}\n}\n%sreturn s.err\n}\n", words(name), &begin, &read, &end)
 }
 
-// fields matches the fields of the schema with those of the Go type by name: run_id is RunID, and
-// x_of_input and x_ref refer to x.
+// fields matches the fields of the schema with the fields of the Go type by name. For example, run_id
+// matches RunID. x_of_input and x_ref belong to the field x.
 func (g *generator) fields(p pair) []field {
 	var out []field
 	known := make(map[string]bool)
@@ -232,8 +232,8 @@ func (g *generator) fields(p pair) []field {
 	return out
 }
 
-// reference writes the variable that states whether a body equals the input's, and sets elsewhere
-// of the field that it replaces.
+// reference generates the variable that reports whether a body is equal to the input's body. It sets
+// elsewhere of the field that the reference replaces.
 func (g *generator) reference(f *field, fields []field) {
 	name := string(f.fd.Name())
 	base, flag := strings.CutSuffix(name, "_of_input")
@@ -267,7 +267,7 @@ func (f *field) isReference() bool {
 	return strings.HasSuffix(string(f.fd.Name()), "_of_input") || strings.HasSuffix(string(f.fd.Name()), "_ref")
 }
 
-// code returns the statements that write and read a field.
+// code returns the generated statements that write and read a field.
 func (g *generator) code(f *field) (add, get string) {
 	base, flag := strings.CutSuffix(string(f.fd.Name()), "_of_input")
 	list := f.fd.IsList()
@@ -292,8 +292,8 @@ func (g *generator) code(f *field) (add, get string) {
 	return scalar(f)
 }
 
-// nested returns the statements for a message inside a message: a list, a pointer that may be nil,
-// or a value.
+// nested returns the generated statements for a message inside a message. The inner message may be a
+// list, a pointer that may be nil, or a value.
 func (g *generator) nested(f *field) (add, get string) {
 	elem := f.typ
 	if f.fd.IsList() || f.typ.Kind() == reflect.Pointer {
@@ -321,7 +321,7 @@ func (g *generator) nested(f *field) (add, get string) {
 	}
 }
 
-// scalar returns the statements for a number, a text or bytes.
+// scalar returns the generated statements for a number, a text or bytes.
 func scalar(f *field) (add, get string) {
 	call := func(write, value, read string) (add, get string) {
 		return fmt.Sprintf("b = append%s(b, %d, %s)", write, f.num, value), fmt.Sprintf("%s = %s", f.v, read)

@@ -6,11 +6,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The mapping of messages to Go types. Fields are matched by name, and nested types are found through
-// the fields that contain them. The generator stops at anything that does not match.
+// These variables map messages to Go types. Fields are matched by name, and nested types are found
+// through the fields that contain them. The generator stops if anything does not match.
 var (
-	// commands and bodies are the Go types of the members of Input.command and Record.body. Their
-	// names are those of the members.
+	// commands and bodies are the Go types of the members of Input.command and Record.body. The types
+	// have the same names as the members.
 	commands = []any{
 		machine.Start{}, machine.EmitEvent{}, machine.SendInput{}, machine.SetArtifacts{}, machine.CompleteTurn{},
 		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
@@ -31,7 +31,8 @@ var (
 		machine.Steered{}, machine.Stopped{}, machine.NoticeAdded{},
 		machine.StepDecided{},
 	}
-	// rows are the messages that are stored as whole values, in the order of the output.
+	// rows are the messages that are stored as whole values. They are in the order of the generated
+	// code.
 	rows = []struct {
 		message string
 		of      any
@@ -47,8 +48,8 @@ var (
 	}
 )
 
-// closed maps an enumeration type to the name of its last value. A larger number is invalid. The
-// numbers of other types may grow up to the size of the type.
+// closed maps an enumeration type to the name of its last value. A larger number is invalid. For other
+// types, any number that fits the type is valid.
 var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.PartKind]():   "PartURI",
 	reflect.TypeFor[machine.Execution]():  "Sidecar",
@@ -62,8 +63,8 @@ var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.Verdict]():    "Expired",
 }
 
-// sames maps a type to the function that compares a field of a record with that of the input. It is
-// for the fields for which the schema has a field *_of_input.
+// sames maps a type to the function that compares a field of a record with the field of the input. It
+// is used for the fields for which the schema has a field *_of_input.
 var sames = map[reflect.Type]string{
 	reflect.TypeFor[[]machine.ArtifactWrite]():    "sameWrites",
 	reflect.TypeFor[[]machine.Part]():             "sameParts",
@@ -79,15 +80,15 @@ var sames = map[reflect.Type]string{
 var (
 	// always lists nested messages that are written even if they are empty.
 	always = map[string]bool{"NoteDelegation.remote": true, "TurnAssigned.assigned": true}
-	// queuedRefs maps the references to a fork's queued inputs to the fields that they replace.
-	// Every other *_ref refers to a body of the input.
+	// queuedRefs maps the references to a fork's queued inputs to the fields that they replace. Every
+	// other field *_ref refers to a body of the input.
 	queuedRefs = map[string]string{"InputReceived.queued_ref": "parts"}
-	// implied maps fields to another field. A field is omitted if it equals the other one.
+	// implied maps a field to another field. The field is omitted if it is equal to the other field.
 	implied = map[string]string{"Transition.intended": "To"}
 )
 
-// unstored lists fields that only the schema or only the Go type has, on purpose: they are in the
-// row's key, or no code reads them.
+// unstored lists fields that intentionally only the schema or only the Go type has. They are part of
+// the row's key, or no code reads them.
 var unstored = map[string]bool{
 	"ArtifactWrite.Form": true, "ArtifactWrite.Type": true, // a claim, judged before it is stored
 	"Denial.trace": true, // a refusal is the host's own

@@ -1,6 +1,6 @@
-// Package keyringtest tests that a medium of run keys does what a key ring needs of it.
+// Package keyringtest tests whether a medium of run keys satisfies the requirements of a key ring.
 //
-// It owns the test suite and a medium in memory, [Memory].
+// Owns: the test suite, and a medium in memory, [Memory].
 //
-// Invariant: the suite makes the same demands on every medium.
+// Guarantees: the requirements are the same for every medium.
 package keyringtest

@@ -5,11 +5,11 @@ import (
 	"io"
 )
 
-// Memory is a medium in memory. After Close another ring may open it.
+// Memory is a medium in memory. After Close, another ring may open it.
 type Memory struct {
 	bytes []byte
-	// Fail, if not nil, is called before each write. If it returns an error, the write fails with
-	// it.
+	// Fail is called before each write if it is not nil. If it returns an error, the write fails with
+	// this error.
 	Fail func(what string) error
 }
 
@@ -39,7 +39,7 @@ func (m *Memory) Create(header []byte) error {
 	return m.Write("header", header, 0)
 }
 
-// Write writes over existing bytes or at the end.
+// Write overwrites existing bytes or appends at the end.
 func (m *Memory) Write(what string, b []byte, at int64) error {
 	if m.Fail != nil {
 		if err := m.Fail(what); err != nil {
@@ -53,5 +53,5 @@ func (m *Memory) Write(what string, b []byte, at int64) error {
 	return nil
 }
 
-// Close keeps the bytes, so that another ring can open them.
+// Close does not delete the bytes, so that another ring can open them.
 func (m *Memory) Close() error { return nil }

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// Run tests a medium. open opens the medium. Run calls it again after the medium was closed, and
-// expects the same bytes.
+// Run tests a medium. It calls open to open the medium. After it has closed the medium, it calls open
+// again and expects the same bytes.
 func Run(t *testing.T, open func(t *testing.T) keyring.Medium) {
 	t.Helper()
 	ring := opened(t, open)
@@ -78,7 +78,8 @@ func taken(t *testing.T, ring *keyring.Ring, n int) (keys []*seal.Key) {
 	return keys
 }
 
-// shown checks that each key of the ring is the given one, and that destroyed keys are destroyed.
+// shown checks that each key of the ring is equal to the given key. For a nil key it checks that the
+// key was destroyed.
 func shown(t *testing.T, ring *keyring.Ring, keys []*seal.Key) {
 	t.Helper()
 	for _, want := range keys {
@@ -99,7 +100,8 @@ func shown(t *testing.T, ring *keyring.Ring, keys []*seal.Key) {
 	}
 }
 
-// same reports whether two keys are equal, by sealing the same bytes with both.
+// same reports whether two keys are equal. It compares the results of sealing the same bytes with both
+// keys.
 func same(a, b *seal.Key) bool {
 	return bytes.Equal(a.Seal(nil, []byte("plain"), nil), b.Seal(nil, []byte("plain"), nil))
 }

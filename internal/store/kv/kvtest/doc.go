@@ -1,8 +1,8 @@
-// Package kvtest tests engines against the contract of package kv, and makes reads fail for tests
-// of the store.
+// Package kvtest tests whether an engine satisfies the requirements of package kv. It can also make
+// reads fail, for tests of the store.
 //
-// It owns the suite, a sequence of groups that leaves the same pairs in every engine, and reads
-// that fail on demand ([Faults]).
+// Owns: the test suite, a sequence of groups that results in the same pairs in every engine, and reads
+// that fail on request ([Faults]).
 //
 // The package knows no engine. Faults is safe for concurrent use.
 package kvtest

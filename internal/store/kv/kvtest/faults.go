@@ -15,7 +15,7 @@ type Faults struct {
 	reads, fail atomic.Int64
 }
 
-// After makes the n-th read from now on fail, counted from 1, and every later read. With n = 0 no
+// After makes the n-th read after this call fail, counted from 1, and every later read. If n is 0, no
 // read fails.
 func (f *Faults) After(n int64) {
 	f.reads.Store(0)
@@ -33,7 +33,7 @@ func (f *Faults) read() error {
 	return nil
 }
 
-// On returns a snapshot whose reads fail as After requested.
+// On returns a snapshot whose reads fail as requested with After.
 func (f *Faults) On(snap kv.Snapshot) kv.Snapshot { return &faulty{Snapshot: snap, faults: f} }
 
 type faulty struct {

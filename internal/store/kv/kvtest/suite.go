@@ -17,7 +17,7 @@ import (
 // Open opens an empty engine, and closes it at the end of the test.
 type Open func(t *testing.T) kv.KV
 
-// Run tests an engine against the contract of package kv.
+// Run tests whether an engine satisfies the requirements of package kv.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, kv.KV){
@@ -97,7 +97,7 @@ func empty(t *testing.T, db kv.KV) {
 	see(t, view, map[string]string{})
 }
 
-// lastCallCounts checks that of several calls for one key the last one counts.
+// lastCallCounts checks that the last call for a key applies if there are several.
 func lastCallCounts(t *testing.T, db kv.KV) {
 	t.Helper()
 	Commit(t, db, map[string][]byte{"gone": []byte("1"), "back": []byte("1")})
@@ -216,8 +216,8 @@ func counted(t *testing.T, view *kv.View, prefix string, most int) (sum int) {
 	return sum
 }
 
-// groupsAreWhole checks that concurrent readers see whole groups: the requested one, or a later
-// one.
+// groupsAreWhole checks that concurrent readers see whole groups. A reader must see the requested group
+// or a later one.
 func groupsAreWhole(t *testing.T, db kv.KV) {
 	t.Helper()
 	const groups = 60
@@ -310,8 +310,8 @@ func valuesAreTheCallers(t *testing.T, db kv.KV) {
 	}
 }
 
-// bounds checks that the engine accepts a group at its limits: the number of keys, the size of a
-// key, and the bytes.
+// bounds checks that the engine accepts a group at its limits. The limits are the number of keys, the
+// size of a key, and the total bytes.
 func bounds(t *testing.T, db kv.KV) {
 	t.Helper()
 	b := db.Bounds()

@@ -22,7 +22,7 @@ func canonical(v any) ([]byte, error) {
 	return out, nil
 }
 
-// digestOf returns the digest of canonical bytes: "sha256:" and 64 hexadecimal digits.
+// digestOf returns the digest of canonical bytes. It consists of "sha256:" and 64 hex digits.
 func digestOf(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
 	return "sha256:" + hex.EncodeToString(sum[:])

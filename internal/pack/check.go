@@ -6,18 +6,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
 
-// checker applies the rules that a schema cannot express. The document may have schema errors: every rule
-// tolerates missing and empty values, and does not repeat errors of the schema.
+// checker applies the rules that a schema cannot express. The document may have schema errors.
+// Therefore every rule tolerates missing and empty values, and does not report faults again that the
+// schema reports.
 type checker struct {
 	p   *Pack
 	doc *Document
 	f   *findings
 	tpl *templates
-	// lists caches lists of names for messages, so that each is made only once.
+	// lists caches the lists of names that messages contain, so that each list is made only once.
 	lists map[string]string
 	// listed are the tools that at least one prompt lists.
 	listed map[string]bool
-	// earlier are the tools that states with events offer. It is nil until it is needed.
+	// earlier are the tools that are offered by states that have events. It is nil until it is needed.
 	earlier map[string]bool
 	// requireBounded makes an endless loop an error.
 	requireBounded bool
@@ -56,7 +57,7 @@ func (p *Pack) check(found *findings, requireBounded bool) {
 // doubleBraces matches {{variable}} with any variable name.
 var doubleBraces = regexp.MustCompile(`^\{\{ ?[a-zA-Z_][a-zA-Z0-9_]* ?\}\}$`)
 
-// templateEngine refuses template features that the renderer does not have.
+// templateEngine reports template features that the renderer does not support.
 func (c *checker) templateEngine() {
 	te := &c.doc.TemplateEngine
 	if te.Syntax != "" && !doubleBraces.MatchString(te.Syntax) {
@@ -72,7 +73,7 @@ func (c *checker) templateEngine() {
 	}
 }
 
-// fragments resolves every fragment, also those that no template uses.
+// fragments resolves every fragment, including fragments that no template uses.
 func (c *checker) fragments() {
 	for _, name := range keys(c.doc.Fragments) {
 		at := pointer("fragments", name)

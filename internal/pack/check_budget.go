@@ -6,7 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// costs checks the maximum costs of steps, and the state that a run enters when it cannot pay for a step (on_budget).
+// costs checks the maximum costs of steps, and the state that a run enters if the budget does not cover
+// a step (on_budget).
 func (c *checker) costs(x *XPawl) {
 	at := func(tokens ...string) string {
 		return pointer(append([]string{"workflow", "engine", "x_pawl"}, tokens...)...)
@@ -28,8 +29,8 @@ func (c *checker) costs(x *XPawl) {
 	}
 }
 
-// unleased warns of agents that can never be called. A delegation needs two tool calls: the call itself and at least one call of the
-// agent.
+// unleased reports agents that can never be called because the budget is too small. A delegation needs
+// two tool calls: the call itself and at least one call of the agent.
 func (c *checker) unleased(b *Budget) {
 	if b.MaxToolCalls == nil || *b.MaxToolCalls != 1 {
 		return
@@ -43,7 +44,8 @@ func (c *checker) unleased(b *Budget) {
 	}
 }
 
-// reachable returns the states that a run which begins in start can visit: by events, by forced exits, and by on_budget.
+// reachable returns the states that a run can visit if it begins in start. It follows events, forced
+// exits, and on_budget.
 func (p *Pack) reachable(start string) []string {
 	states, found := p.Doc.Workflow.States, reachable(p.Doc.Workflow.States, start)
 	for _, name := range reachable(states, p.XPawl().OnBudget) {
@@ -55,8 +57,8 @@ func (p *Pack) reachable(start string) []string {
 	return found
 }
 
-// compileCosts sets whether the runs of the pack have a ledger, and the state that a run enters when it cannot pay for a step. The graph
-// of a single prompt has no such state.
+// compileCosts sets whether the runs of the pack have a ledger, and the state that a run enters if the
+// budget does not cover a step. The graph of a single prompt has no such state.
 func (p *Pack) compileCosts(g *machine.Graph) {
 	x := p.XPawl()
 	g.Ledger = x.keepsLedger()
@@ -65,8 +67,8 @@ func (p *Pack) compileCosts(g *machine.Graph) {
 	}
 }
 
-// keepsLedger reports whether all steps of the pack's runs are checked against the budget. They are if the pack sets a cost of any tool,
-// or on_budget.
+// keepsLedger reports whether all steps of the pack's runs are checked against the budget. This is the
+// case if the pack sets the cost of a tool, or on_budget.
 func (x *XPawl) keepsLedger() bool {
 	for _, limits := range x.Tools {
 		if limits.Cost != nil {
@@ -76,7 +78,7 @@ func (x *XPawl) keepsLedger() bool {
 	return x.OnBudget != ""
 }
 
-// costOf converts a cost to micro-dollars. It returns 0 if no cost is given.
+// costOf converts a cost to micro-dollars. If usd is nil, it returns 0.
 func costOf(usd *float64) int64 {
 	if usd == nil {
 		return 0
@@ -84,8 +86,8 @@ func costOf(usd *float64) int64 {
 	return machine.MicroUSD(*usd)
 }
 
-// wrapUp adds the visits that a run may make after it has entered x_pawl.on_budget. A run enters that state at most once. The guards then
-// keep their counts.
+// wrapUp adds the visits that a run may make after it has entered x_pawl.on_budget. A run enters that
+// state at most once. The guards keep their counts at that moment.
 func (a *analysis) wrapUp(t *Termination) {
 	at := a.flow.at(a.pack.XPawl().OnBudget)
 	if at == none {
@@ -103,8 +105,8 @@ func (a *analysis) wrapUp(t *Termination) {
 	}
 }
 
-// union joins two lists and keeps their order. "acyclic" describes a flow without other bounds, so union drops it if there are other
-// bounds.
+// union joins two lists and keeps their order. It drops "acyclic" if there is another bound, because
+// "acyclic" describes a flow that has no other bounds.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, s := range b {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// reservedNames are names of tools that the reference runtime offers in every state.
+// reservedNames are the names of tools that the reference runtime offers in every state.
 var reservedNames = []string{"workflow__set_artifact", "workflow__transition"}
 
 // compositionState checks a state that a composition orchestrates (RFC 0010).
@@ -23,7 +23,7 @@ func (c *checker) compositionState(name string, s *State, at func(...string) str
 	}
 }
 
-// compositions checks every composition, also those that no state uses.
+// compositions checks every composition, including compositions that no state uses.
 func (c *checker) compositions() {
 	used := map[string]bool{}
 	if c.doc.Workflow != nil {
@@ -48,7 +48,8 @@ type composing struct {
 	*checker
 	at string
 	in *Composition
-	// order is the position of each step id in document order, including nested steps. places holds the pointer of each step.
+	// order maps the id of each step to its position in the document, including nested steps. places
+	// contains the pointer of each step.
 	order    map[string]int
 	pointers []string
 	// targets are the steps that a branch leads to.
@@ -67,7 +68,7 @@ func newComposing(c *checker, at string, in *Composition) *composing {
 	return w
 }
 
-// collect numbers a step and the steps nested in it.
+// collect assigns positions to a step and its nested steps.
 func (w *composing) collect(at string, s *Step) {
 	if _, twice := w.order[s.ID]; twice {
 		w.f.err("PP0010-5", at+"/id", "Rename one of them.", "the step id %s is used twice in this composition", quote(s.ID))
@@ -178,7 +179,8 @@ func (w *composing) references(at, step string, raw json.RawMessage) {
 	}
 }
 
-// join warns of a step that follows a branch or a parallel block but does not say which of its steps it waits for.
+// join reports a step that follows a branch or a parallel block but does not declare which of its steps
+// it waits for.
 func (w *composing) join(i int) {
 	s := &w.in.Steps[i]
 	if i == 0 || len(s.DependsOn) > 0 || w.targets[s.ID] {
@@ -190,8 +192,8 @@ func (w *composing) join(i int) {
 	}
 }
 
-// acyclic checks that the order of the steps, including nested steps, has no cycle. The order is given by sequence, depends_on and
-// branches.
+// acyclic checks that the order of the steps, including nested steps, has no cycle. sequence,
+// depends_on and branches determine the order.
 func (w *composing) acyclic() {
 	o := order{composing: w, graph: make([][]residualEdge, 2*len(w.order))}
 	steps := w.in.Steps
@@ -209,8 +211,8 @@ func (w *composing) acyclic() {
 	w.f.tightened("PP0010-15", w.pointers[start/2], "Loops belong into the workflow's states.", "the steps form a cycle: %s", names(append(ids, ids[0])))
 }
 
-// order is a graph of the order of steps in a composition. For the step at position n, node 2n is its start and node 2n+1 its end, so
-// that nested steps are between these nodes.
+// order is a graph of the order of steps in a composition. The start of the step at position n is the
+// node 2n, and its end is the node 2n+1. Nested steps are between these nodes.
 type order struct {
 	*composing
 	graph [][]residualEdge
@@ -234,7 +236,7 @@ func (o *order) step(s *Step) {
 	}
 }
 
-// after adds that the step then begins after the step first has ended.
+// after records that the step then begins after the step first has ended.
 func (o *order) after(first, then string) {
 	i, known := o.order[first]
 	j, also := o.order[then]

@@ -2,16 +2,19 @@ package pack
 
 import "slices"
 
-// Values of control. They say whether the user or the agent acts after a transition (RFC 0014).
+// These are the values of control. They declare whether the user or the agent acts after a transition
+// (RFC 0014).
 const (
 	controlUser  = "user"
 	controlAgent = "agent"
 )
 
-// yields reports whether the user acts next after a transition into the state. By the specification this is the default.
+// yields reports whether the user acts next after a transition into the state. This is the default in
+// the specification.
 func (s *State) yields() bool { return s.Control != controlAgent && !s.Ends() }
 
-// control checks the values of control. In this product a run always continues by itself, as with control: agent.
+// control checks the values of control. In this product a run always continues by itself, as if control
+// were agent.
 func (c *checker) control() {
 	states := c.doc.Workflow.States
 	declared := false
@@ -61,8 +64,8 @@ func entered(states map[string]*State, from []string) map[string]bool {
 	return out
 }
 
-// agentCycles warns of cycles without a bound. In such a cycle all reachable states have control: agent, and no state of the cycle has
-// max_visits.
+// agentCycles reports cycles without a bound in which the agent always continues by itself. All states
+// that can be reached from such a cycle have control: agent, and no state of the cycle has max_visits.
 func (c *checker) agentCycles() {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
@@ -110,8 +113,9 @@ func (f *flow) leadingTo(is func(*State) bool, states map[string]*State) []bool 
 	return marked
 }
 
-// components returns the strongly connected sets of states that contain a cycle, among the states marked in within. It uses Tarjan's
-// algorithm without recursion, because a workflow may have thousands of states in a row.
+// components returns the strongly connected sets of states that contain a cycle, among the states that
+// are marked in within. It uses Tarjan's algorithm without recursion, because a workflow may have
+// thousands of states in a row.
 func (f *flow) components(within func(int) bool) [][]int {
 	type frame struct{ state, edge int }
 	var (

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// effects checks the pack's settings for the effects of its tools.
+// effects checks the settings of the pack that are about effects of tools.
 func (c *checker) effects(x *XPawl) {
 	for _, tool := range keys(x.Tools) {
 		at := func(tokens ...string) string {
@@ -49,8 +49,9 @@ func (c *checker) declaresEvent(event string) bool {
 	return false
 }
 
-// effectTool checks a reconciling or compensating tool. It must be a tool of the pack that has no reconciling or compensating tool
-// itself, except that a compensating tool may have a reconciling tool.
+// effectTool checks a reconcile tool or a compensate tool. It must be a tool of the pack and must not
+// have a reconcile tool or a compensate tool itself. There is one exception: a compensate tool may have
+// a reconcile tool.
 func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 	if name == "" {
 		return
@@ -76,7 +77,7 @@ func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 	}
 }
 
-// effectFields are the fields in the payloads of calls that the sidecar itself makes.
+// effectFields are the payload fields of calls that the sidecar itself makes.
 var effectFields = []string{"idempotency_key", "tool", "payload", "outcome", "result"}
 
 func requiredOf(t *Tool) map[string]bool {
@@ -84,7 +85,8 @@ func requiredOf(t *Tool) map[string]bool {
 	return required
 }
 
-// dedupe checks that a payload can have the field. If no payload can have a key field, all calls would be refused.
+// dedupe checks that a payload can have the field. If no payload could have a key field, all calls
+// would be refused.
 func (c *checker) dedupe(at, tool, field string) {
 	if strings.HasPrefix(field, "/") && badPointer(field) {
 		c.f.err(ruleXPawl, at, "~ is written ~0, and / is written ~1.", "%s is no JSON pointer (RFC 6901)", quote(field))
@@ -126,8 +128,8 @@ func pointersOf(fields []string) []string {
 	return out
 }
 
-// parametersOf returns the members that the parameters of a tool declare, and the members that every call has. They are nil if the schema
-// does not say.
+// parametersOf returns the members that the parameters of a tool declare, and the members that every
+// call has. They are nil if the schema does not declare them.
 func parametersOf(schema json.RawMessage) (known, required map[string]bool) {
 	var doc struct {
 		Properties map[string]json.RawMessage `json:"properties"`

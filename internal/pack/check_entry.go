@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// maxStateBacked bounds the agents that start in different states. Each of these states is an entry that has to be checked.
+// maxStateBacked bounds the number of agents that start in different states. Each of these states is an
+// entry that must be checked.
 const maxStateBacked = 256
 
 // agents checks the agent members (RFC 0007, RFC 0011).
@@ -36,7 +37,7 @@ func (c *checker) agents() {
 	}
 }
 
-// member checks one agent. def is nil if the agent is the entry but is not listed as a member.
+// member checks one agent. def is nil if the agent is the entry agent but is not listed as a member.
 func (c *checker) member(key string, def *AgentDef) {
 	at := pointer("agents", "members", key)
 	p := c.doc.Prompts[key]
@@ -98,7 +99,8 @@ func (c *checker) entries() {
 	}
 }
 
-// reachability warns of states that no entry leads to, of reachable composition states, and of entries from which a run can reach no end.
+// reachability reports states that no entry leads to, reachable composition states, and entries from
+// which a run cannot reach an end.
 func (c *checker) reachability(starts []Start) {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
@@ -133,8 +135,9 @@ func (c *checker) reachability(starts []Start) {
 	}
 }
 
-// endless reports entries from which runs need not end. They are errors if bounds are required, else warnings. A pack with errors is not
-// analysed, because its graph is not the graph that the author meant.
+// endless reports entries whose runs may never end. If bounds are required, these findings are errors,
+// otherwise warnings. A pack with errors is not analysed, because its graph is not the graph that the
+// author intended.
 func (c *checker) endless(starts []Start) {
 	if c.f.errors > 0 {
 		return
@@ -161,8 +164,8 @@ func (c *checker) endless(starts []Start) {
 	}
 }
 
-// entryVariables checks that the prompts of one entry agree on their variables, and warns of undeclared
-// names.
+// entryVariables checks that the prompts of one entry declare the same variables in the same way. It
+// also reports undeclared names.
 func (c *checker) entryVariables(s Start, undeclared map[string]bool) {
 	prompts := c.p.promptsFrom(s)
 	type decl struct{ prompt, typ, def string }

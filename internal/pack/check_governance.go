@@ -11,7 +11,7 @@ var (
 	absoluteIRI = regexp.MustCompile("^[A-Za-z][A-Za-z0-9+.-]*:[^\\s<>\"{}|\\\\^`]+$")
 )
 
-// wellKnown are the prefixes of terms that a pack need not declare.
+// wellKnown are the prefixes of terms that a pack does not have to declare.
 var wellKnown = set([]string{
 	"dpv", "eu-aiact", "ai", "pd", "risk", "tech", "legal-eu-gdpr", "legal-us", "sector-health", "sector-finance",
 	"sector-education", "sector-law", "sector-publicservices", "sector-infra", "hipaa", "pp",
@@ -27,8 +27,8 @@ var governanceFields = []string{
 // gating are the properties that a runtime with governance enforces.
 var gating = []string{"approved_environments", "autonomy_level", "independent_of", "requires_ai_disclosure"}
 
-// governance checks the declarations of the pack, of its agents and of its tools. For packs that were registered before a rule existed,
-// the rule only warns.
+// governance checks the declarations of the pack, of its agents and of its tools. For packs that were
+// registered before a rule existed, the rule only causes a warning.
 func (c *checker) governance() {
 	g := governed{checker: c, evals: map[string]bool{}, validators: map[string]bool{}}
 	g.identifiers()
@@ -148,7 +148,8 @@ func (g *governed) vocabularies(at string, own *Governance) {
 	}
 }
 
-// term warns of a value of the form prefix:name whose prefix is unknown. An IRI with // or a URN does not have this form.
+// term reports a value of the form prefix:name whose prefix is unknown. An IRI with // or a URN does
+// not have this form.
 func (g *governed) term(code, at, value string, e effective) {
 	prefix, rest, ok := strings.Cut(value, ":")
 	if !ok || strings.HasPrefix(rest, "//") || !curiePrefix.MatchString(prefix) || strings.EqualFold(prefix, "urn") {

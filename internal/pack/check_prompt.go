@@ -106,7 +106,8 @@ func (c *checker) variables(at string, vars []Variable) {
 	}
 }
 
-// validation checks that a value can fulfil a validation, and that the default and the example do.
+// validation checks that some value can satisfy a validation, and that the default and the example
+// satisfy it.
 func (c *checker) validation(at string, v *Variable) {
 	val := v.Validation
 	if val == nil {
@@ -136,7 +137,7 @@ func (c *checker) validation(at string, v *Variable) {
 	}
 }
 
-// valueFault returns the fault of a value in the document, checked against its declaration.
+// valueFault returns the fault of a value in the document with regard to its declaration.
 func valueFault(typ string, val *Validation, raw json.RawMessage) string {
 	if raw == nil {
 		return ""
@@ -153,7 +154,8 @@ func valueFault(typ string, val *Validation, raw json.RawMessage) string {
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9_]*(:[a-z0-9_]+)*$`)
 
-// bindings warns of bindings, because in this product no program fills variables: the caller gives all values.
+// bindings reports bindings of variables, because in this product no program fills variables. The
+// caller must supply all values.
 func (c *checker) bindings(at string, vars []Variable) {
 	for i := range vars {
 		if vars[i].Binding != nil && string(vars[i].Binding) != "null" {
@@ -163,7 +165,8 @@ func (c *checker) bindings(at string, vars []Variable) {
 	}
 }
 
-// evals checks a list of evals, of the pack or of one prompt (RFC 0006). It also warns that enabled evals do not run here.
+// evals checks a list of evals of the pack or of one prompt (RFC 0006). It also reports that enabled
+// evals are not run here.
 func (c *checker) evals(at string, evals []Eval) {
 	seen := map[string]bool{}
 	var on []string

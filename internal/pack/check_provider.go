@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// defaultProvider is the key of the primary model, which a pack need not declare.
+	// defaultProvider is the key of the primary model. A pack does not have to declare it.
 	defaultProvider = "default"
 	roleLLM         = "llm"
 )
@@ -49,7 +49,8 @@ func (c *checker) providers() {
 	}
 }
 
-// requirements checks what the pack requires of its host. It returns the providers by key.
+// requirements checks the requirements of the pack for its host. It returns the declared providers by
+// key.
 func (c *checker) requirements() map[string]*ProviderRequirement {
 	known := map[string]*ProviderRequirement{}
 	if c.doc.Requires == nil || len(c.doc.Requires.Providers) == 0 {
@@ -81,7 +82,8 @@ func (c *checker) requirements() map[string]*ProviderRequirement {
 	return known
 }
 
-// provider checks one reference to a provider. It returns nil for the primary model, or if the reference is wrong.
+// provider checks one reference to a provider. It returns nil for the primary model, and for an invalid
+// reference.
 func (c *checker) provider(at string, known map[string]*ProviderRequirement, key string, used map[string]bool) *ProviderRequirement {
 	if key == "" {
 		key = defaultProvider
@@ -100,7 +102,7 @@ func (c *checker) provider(at string, known map[string]*ProviderRequirement, key
 	return r
 }
 
-// stepProviders checks a list of steps, nested ones included.
+// stepProviders checks a list of steps and their nested steps.
 func (c *checker) stepProviders(at string, steps []Step, known map[string]*ProviderRequirement, used map[string]bool) {
 	for i := range steps {
 		s, here := &steps[i], at+pointer(index(i))

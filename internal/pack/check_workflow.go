@@ -61,8 +61,9 @@ func (c *checker) state(name string, s *State) {
 	c.stateArtifacts(name, s)
 }
 
-// warnReofferedTools warns of tools that a terminal state offers to a model that already had them in an earlier state. A terminal state
-// has a turn, too, and a model that calls the tools again repeats their effects.
+// warnReofferedTools reports tools that a terminal state offers to a model although an earlier state
+// already offered them. A terminal state also has a turn, and a model that calls the tools again
+// repeats their effects.
 func (c *checker) warnReofferedTools(name string, s *State, at string) {
 	if c.earlier == nil {
 		c.earlier = map[string]bool{}
@@ -119,7 +120,7 @@ func (c *checker) stateWork(name string, s *State, at func(...string) string) {
 	}
 }
 
-// stateArtifacts checks the declarations of a state and what its prompt uses.
+// stateArtifacts checks the artifact declarations of a state, and the artifacts that its prompt uses.
 func (c *checker) stateArtifacts(name string, s *State) {
 	for _, a := range keys(s.Artifacts) {
 		at := pointer("workflow", "states", name, "artifacts", a)
@@ -132,7 +133,8 @@ func (c *checker) stateArtifacts(name string, s *State) {
 		}
 	}
 	use := c.p.uses[s.PromptTask]
-	// Only warnings follow. If the limit of findings is reached, they would take time and would not be shown.
+	// The remaining checks produce only warnings. If the limit of findings is reached, the warnings
+	// would not be shown.
 	if use == nil || c.f.full() {
 		return
 	}
@@ -239,7 +241,7 @@ func (c *checker) forcedCircles() map[string]bool {
 	return circles
 }
 
-// forcedChain returns the states that a forced exit tries, in order. It returns at most 32 states.
+// forcedChain returns the states that a forced exit tries, in order. It returns at most 32 of them.
 func (c *checker) forcedChain(name string) []string {
 	chain := []string{name}
 	for at := c.guardedExit(name); at != "" && len(chain) < 32; at = c.guardedExit(at) {
@@ -283,7 +285,7 @@ func (c *checker) budget() {
 	}
 }
 
-// engine warns of settings in engine that this product does not use.
+// engine reports settings in engine that this product does not use.
 func (c *checker) engine() {
 	n := c.f.root.Get("workflow").Get("engine")
 	if n == nil {

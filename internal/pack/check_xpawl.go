@@ -108,11 +108,11 @@ func (c *checker) retries(x *XPawl) {
 	}
 }
 
-// maxModelName bounds the name of a model, in bytes, as in the contract.
+// maxModelName bounds the name of a model, in bytes. The contract has the same bound.
 const maxModelName = 256
 
-// prices checks the names of models. It warns of models without a price in a pack with a cost budget. If the operator has no price for
-// them either, no run of the pack can start.
+// prices checks the names of models. It reports models that have no price in a pack with a cost budget.
+// If the operator has no price for them either, no run of the pack can start.
 func (c *checker) prices(x *XPawl) {
 	for _, model := range keys(x.Prices) {
 		if model == "" || len(model) > maxModelName {
@@ -156,7 +156,7 @@ func (c *checker) xpawlEvent(at, state, event string) {
 	}
 }
 
-// xpawlTool warns of a tool that no prompt can call.
+// xpawlTool reports a tool that no prompt can call.
 func (c *checker) xpawlTool(at, tool string) {
 	if c.listed[tool] {
 		return
@@ -164,7 +164,7 @@ func (c *checker) xpawlTool(at, tool string) {
 	c.f.warn(ruleXPawlRef, at, "Check the spelling.", "no prompt lists the tool %s", quote(tool))
 }
 
-// sensitive checks that sensitive names exist. A misspelled name would leave a value readable.
+// sensitive checks that sensitive names exist, because a misspelled name would leave a value readable.
 func (c *checker) sensitive(s *Sensitive) {
 	if s == nil {
 		return

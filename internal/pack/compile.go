@@ -20,8 +20,9 @@ const (
 	defaultMaxPause    = 60 * time.Second
 )
 
-// Compile returns the control flow of one entry, with the states that the entry can reach. Errors: [*EntryError], [*UnsupportedError].
-// Any other error is a bug of this package, because [Load] refuses a pack without a valid graph.
+// Compile returns the control flow for one entry, with the states that can be reached from the entry.
+// Errors: [*EntryError], [*UnsupportedError]. Any other error is a bug of this package, because [Load]
+// refuses a pack that has no valid graph.
 func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 	start, err := p.Start(entry)
 	if err != nil {
@@ -54,7 +55,7 @@ func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 	return g, nil
 }
 
-// compileStates adds the states that a run can reach from start, also by forced exits.
+// compileStates adds the states that a run can reach from start by events and by forced exits.
 func (p *Pack) compileStates(g *machine.Graph, start string) {
 	states := p.Doc.Workflow.States
 	x := p.XPawl()
@@ -77,8 +78,8 @@ func (p *Pack) compileStates(g *machine.Graph, start string) {
 		}
 		g.States[name] = n
 	}
-	// Artifacts belong to the whole workflow and not only to its reachable part. An artifact that only an unreachable state declares is
-	// still declared.
+	// Artifacts belong to the whole workflow, not only to the states that can be reached. An artifact
+	// that only an unreachable state declares is also declared.
 	for _, s := range states {
 		for name, a := range s.Artifacts {
 			g.Artifacts[name] = machine.Artifact{Type: a.Type, Mode: modeOf(a.Mode)}
@@ -86,7 +87,7 @@ func (p *Pack) compileStates(g *machine.Graph, start string) {
 	}
 }
 
-// compileEdges adds the events and exits that lead out of a state.
+// compileEdges adds the events and the forced exits of a state.
 func compileEdges(n *machine.Node, s *State, x *XPawl) {
 	n.OnEvent = s.OnEvent
 	if t, ok := x.Timeouts[n.Name]; ok {
@@ -115,8 +116,8 @@ func (p *Pack) compilePrompt(key string) *machine.Prompt {
 	return out
 }
 
-// compileEngine sets budgets and runtime settings from engine. engine belongs to the workflow, so an agent of a single prompt, in a pack
-// without a workflow, has the defaults.
+// compileEngine sets budgets and runtime settings from engine. engine belongs to the workflow.
+// Therefore an agent with a single prompt, in a pack without a workflow, has the defaults.
 func (p *Pack) compileEngine(g *machine.Graph) {
 	x := p.XPawl()
 	g.Lease = secondsOr(x.LeaseSec, 0)
@@ -135,7 +136,8 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 		MaxTokens:   valueOr(x.MaxTokens, 0),
 	}
 	if x.MaxCostUSD != nil {
-		// The amount is rounded up, because a budget below one millionth must not become "no budget".
+		// The amount is rounded up, because otherwise a budget below one millionth would become 0,
+		// which means "no budget".
 		g.Budget.MaxCostMicroUSD = machine.MicroUSD(*x.MaxCostUSD)
 	}
 	g.Prices = pricesOf(x)
@@ -170,8 +172,8 @@ func pricesOf(x *XPawl) map[string]machine.Price {
 	return prices
 }
 
-// compileTools adds every tool that a prompt of the graph lists. A run of an agent of a single prompt has no artifacts, so no answer of a
-// tool is written to an artifact.
+// compileTools adds every tool that a prompt of the graph lists. In the run of an agent with a single
+// prompt there are no artifacts, so no answer of a tool is written to an artifact.
 func (p *Pack) compileTools(g *machine.Graph) {
 	members := set(p.Members())
 	for _, prompt := range g.Prompts {
@@ -181,7 +183,8 @@ func (p *Pack) compileTools(g *machine.Graph) {
 	}
 }
 
-// compileTool adds a tool and its reconciling and compensating tools. No prompt needs to list these tools.
+// compileTool adds a tool with its reconcile tool and its compensate tool. The prompts do not have to
+// list the last two.
 func (p *Pack) compileTool(g *machine.Graph, name string, agent bool) {
 	tool := p.Tool(name, agent)
 	if _, declared := g.Artifacts[tool.ResultArtifact]; !declared {
@@ -218,7 +221,8 @@ func (p *Pack) Tool(name string, agent bool) machine.Tool {
 	}
 }
 
-// timeoutOf returns the default timeout of a step. It is longer for an agent, because a run takes longer than a tool.
+// timeoutOf returns the default timeout of a step. It is longer for an agent, because the run of an
+// agent takes longer than a tool.
 func timeoutOf(agent bool) time.Duration {
 	if agent {
 		return machine.DefaultDelegationTimeout
@@ -305,7 +309,7 @@ func valueOr(v *int64, def int64) int64 {
 	return *v
 }
 
-// seconds converts a number of seconds. The schema bounds it to 100 years.
+// seconds converts a number of seconds to a duration. The schema limits the number to 100 years.
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 func secondsOr(n *int64, def time.Duration) time.Duration {
@@ -315,5 +319,6 @@ func secondsOr(n *int64, def time.Duration) time.Duration {
 	return seconds(*n)
 }
 
-// clampInt limits a count to the range of 32-bit platforms and stored counters. No run reaches this number.
+// clampInt limits a count to the range of stored counters and of int on 32-bit platforms. No run
+// reaches this number.
 func clampInt(n int64) int { return int(min(n, math.MaxInt32)) }

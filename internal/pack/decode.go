@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// unmarshalExact decodes an object that may have unknown members. encoding/json ignores case in names and
-// would decode an unknown "Budget" as "budget"; every name of the format is lower-case ASCII.
+// unmarshalExact decodes an object that may have unknown members. encoding/json ignores case in names
+// and would decode an unknown "Budget" as "budget". unmarshalExact does not do this, because every name
+// of the format is lower-case ASCII.
 func unmarshalExact(raw []byte, v any) error {
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &obj); err != nil {
@@ -55,8 +56,8 @@ func (r *MetricRange) UnmarshalJSON(raw []byte) error {
 	return unmarshalExact(raw, (*plain)(r))
 }
 
-// stepFields are the members that a step of each kind has in addition to the members of every step. For a vendor's kind no members are
-// known, and members of other kinds may have any form.
+// stepFields are the members that a step of each kind has in addition to the members of every step. For
+// a kind of a vendor, no members are known, and members of other kinds may have any form.
 var stepFields = map[string][]string{
 	"prompt":   {"prompt_task", "input", "output_schema", "provider"},
 	"agent":    {"prompt_task", "input", "output_schema", "provider", "tools", "termination"},
@@ -65,7 +66,8 @@ var stepFields = map[string][]string{
 	"parallel": {"branches", "reduce"},
 }
 
-// UnmarshalJSON ignores members of other names, and members that belong to other kinds of steps.
+// UnmarshalJSON decodes a step. It ignores members with unknown names, and members that belong to other
+// kinds of steps.
 func (s *Step) UnmarshalJSON(raw []byte) error {
 	type plain Step
 	var obj map[string]json.RawMessage
@@ -117,8 +119,8 @@ func (r *Reducer) UnmarshalJSON(raw []byte) error {
 	return unmarshalExact(raw, (*plain)(r))
 }
 
-// fill replaces null entries of maps by empty ones, so that the rules can run although such an entry is a
-// schema error.
+// fill replaces null entries of maps by empty entries. Such an entry is a schema error, but the rules
+// must be able to run.
 func (d *Document) fill() {
 	fillMap(d.Prompts)
 	fillMap(d.Tools)

@@ -22,29 +22,29 @@ const (
 
 // Diagnostic is one finding about a document.
 type Diagnostic struct {
-	// Code is stable: PP<RFC>-<rule> for a rule of a PromptPack RFC,
-	// PPSCHEMA-<keyword> for a schema rule, PPPAWL-<n> for a rule of this
-	// product. [Rules] lists them.
+	// Code is the stable code of the finding. It has the form PP<RFC>-<rule> for a rule of a PromptPack
+	// RFC, PPSCHEMA-<keyword> for a schema rule, or PPPAWL-<n> for a rule of this product. [Rules]
+	// lists the codes.
 	Code     string   `json:"code"`
 	Severity Severity `json:"severity"`
-	// Pointer is the RFC 6901 JSON pointer of the value; "" is the document.
+	// Pointer is the RFC 6901 JSON pointer of the value. "" means the document.
 	Pointer string `json:"pointer"`
-	// Line and Column are 1-based; columns count characters. 0 when the finding has no position in the
-	// source.
+	// Line and Column begin at 1. Columns count characters. Both are 0 if the finding has no position
+	// in the source.
 	Line   int `json:"line"`
 	Column int `json:"column"`
-	// Message says what is wrong and which values are allowed.
+	// Message describes the fault and lists the allowed values.
 	Message string `json:"message"`
-	// Hint says how to correct the fault. It may be empty.
+	// Hint describes how to correct the fault. It may be empty.
 	Hint string `json:"hint"`
 }
 
-// String is the one-line form "line:column: severity code: message".
+// String returns one line of the form "line:column: severity code: message".
 func (d Diagnostic) String() string {
 	return fmt.Sprintf("%d:%d: %s %s: %s", d.Line, d.Column, d.Severity, d.Code, d.Message)
 }
 
-// HasErrors reports whether one of the findings refuses the pack.
+// HasErrors reports whether one of the findings is an error. A pack with an error is refused.
 func HasErrors(ds []Diagnostic) bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == SeverityError })
 }
@@ -58,7 +58,8 @@ type findings struct {
 	list    []Diagnostic
 	seen    map[string]bool
 	dropped int
-	// errors counts the findings of SeverityError, including findings that were dropped.
+	// errors is the number of findings with SeverityError. It includes findings that were dropped from
+	// the list.
 	errors int
 	// accepted means that an earlier version of the rules accepted the document.
 	accepted bool
@@ -66,19 +67,19 @@ type findings struct {
 
 func newFindings() *findings { return &findings{seen: map[string]bool{}} }
 
-// err reports an error about the value at pointer; the pack is refused.
+// err reports an error about the value at pointer. The pack is then refused.
 func (f *findings) err(code, pointer, hint, format string, args ...any) {
 	f.errors++
 	f.report(Diagnostic{Code: code, Severity: SeverityError, Pointer: pointer, Hint: hint}, format, args)
 }
 
-// warn reports a warning about the value at pointer; the pack is accepted.
+// warn reports a warning about the value at pointer. The pack is still accepted.
 func (f *findings) warn(code, pointer, hint, format string, args ...any) {
 	f.report(Diagnostic{Code: code, Severity: SeverityWarning, Pointer: pointer, Hint: hint}, format, args)
 }
 
-// tightened reports an error of a rule that is newer than some registered packs. For these packs it is only a warning, because runs
-// depend on them.
+// tightened reports an error of a rule that is newer than some registered packs. For such packs it
+// reports only a warning, because runs depend on them.
 func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
 	if f.accepted {
 		f.warn(code, pointer, hint, format, args...)
@@ -87,7 +88,8 @@ func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
 	f.err(code, pointer, hint, format, args...)
 }
 
-// report adds a finding with its position. It adds the same finding only once. Beyond the limit it only counts findings.
+// report adds a finding with its position. The same finding is added only once. Above the limit,
+// findings are only counted.
 func (f *findings) report(d Diagnostic, format string, args []any) {
 	if len(f.list) >= maxDiagnostics && !f.evictWarning(d.Severity) {
 		f.dropped++
@@ -97,7 +99,7 @@ func (f *findings) report(d Diagnostic, format string, args []any) {
 	f.file(d, fmt.Sprintf(format, args...))
 }
 
-// place reports an error of the reader, which has found the line and column itself.
+// place reports an error of the reader. The reader has already determined the line and the column.
 func (f *findings) place(code, pointer string, line, col int, hint, format string, args ...any) {
 	f.errors++
 	d := Diagnostic{Code: code, Severity: SeverityError, Pointer: pointer, Line: line, Column: col, Hint: hint}
@@ -119,10 +121,11 @@ func (f *findings) file(d Diagnostic, msg string) {
 	f.list = append(f.list, d)
 }
 
-// full reports whether further warnings would not be listed.
+// full reports whether the list is full, so that further warnings are not listed.
 func (f *findings) full() bool { return len(f.list) >= maxDiagnostics }
 
-// evictWarning removes the last warning to make room for an error, so that warnings never hide an error.
+// evictWarning removes the last warning from a full list if an error must be added, so that warnings
+// never hide an error.
 func (f *findings) evictWarning(sev Severity) bool {
 	if sev != SeverityError {
 		return false
@@ -155,11 +158,12 @@ func (f *findings) sorted() []Diagnostic {
 	return f.list
 }
 
-// quote returns a name from the document in the form for messages.
+// quote returns a name from the document in quotes, for use in a message.
 func quote(s string) string { return fmt.Sprintf("%q", source.Clip(s, 80)) }
 
-// LogWarnings logs the findings in a registered pack: all of them at level debug, and one line at level warn
-// about settings that the author relies on and that have no effect here.
+// LogWarnings logs the findings about a registered pack. It logs all of them at level debug. At level
+// warn it logs one line with the settings that have no effect here although the author may rely on
+// them.
 func LogWarnings(ctx context.Context, log *slog.Logger, file string, found []Diagnostic) {
 	var loud []string
 	for _, d := range found {

@@ -2,8 +2,8 @@ package pack
 
 import "encoding/json"
 
-// Document is a pack as it is written (RFC 0001). Absent optional objects are
-// nil; JSON values of free form are kept raw.
+// Document is a pack in the form in which it is written (RFC 0001). Optional objects that are absent
+// are nil. JSON values that may have any form are kept as raw JSON.
 type Document struct {
 	Schema         string                  `json:"$schema"`
 	ID             string                  `json:"id"`
@@ -24,21 +24,22 @@ type Document struct {
 	Requires       *Requires               `json:"requires"`
 }
 
-// Requires are the requirements of a pack for its host (RFC 0012).
+// Requires are the requirements that a pack has for its host (RFC 0012).
 type Requires struct {
 	Providers []ProviderRequirement `json:"providers"`
 }
 
-// ProviderRequirement is a logical provider, by a key that prompts refer to.
+// ProviderRequirement is a logical provider. Prompts refer to it by its key.
 type ProviderRequirement struct {
 	Key, Role string
 	// Required means that the pack does not work without the provider.
 	Required bool
-	// Short means that the requirement is written as its key alone.
+	// Short means that the document contains only the key of the requirement.
 	Short bool
 }
 
-// UnmarshalJSON accepts both forms. A key alone means a required provider with the role llm.
+// UnmarshalJSON accepts both forms of a requirement. If there is only a key, the provider is required
+// and has the role llm.
 func (r *ProviderRequirement) UnmarshalJSON(raw []byte) error {
 	if len(raw) > 0 && raw[0] == '"' {
 		r.Role, r.Required, r.Short = roleLLM, true, true
@@ -73,7 +74,7 @@ type Compilation struct {
 	Source       string `json:"source"`
 }
 
-// Prompt is one entry of prompts; its key is the task type.
+// Prompt is one entry of prompts. Its key is the task type.
 type Prompt struct {
 	ID             string                   `json:"id"`
 	Name           string                   `json:"name"`
@@ -90,7 +91,8 @@ type Prompt struct {
 	TestedModels   json.RawMessage          `json:"tested_models"`
 	ModelOverrides map[string]ModelOverride `json:"model_overrides"`
 	Media          json.RawMessage          `json:"media"`
-	// Provider is the key of the requirement that runs the prompt (RFC 0017); "" = default.
+	// Provider is the key of the requirement whose provider runs the prompt (RFC 0017). "" means the
+	// default provider.
 	Provider string `json:"provider"`
 }
 
@@ -116,7 +118,7 @@ type Validation struct {
 	Enum      []json.RawMessage `json:"enum"`
 }
 
-// Tool describes a callable; its identity is its key, not its name.
+// Tool describes a function that a model can call. Its key identifies it, not its name.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -136,9 +138,9 @@ type ActionScope struct {
 type ToolPolicy struct {
 	// ToolChoice is auto (default), required or none.
 	ToolChoice string `json:"tool_choice"`
-	// MaxRounds is the bound of rounds in a turn; nil = 5.
+	// MaxRounds bounds the number of rounds in a turn. nil means 5.
 	MaxRounds *int64 `json:"max_rounds"`
-	// MaxToolCallsPerTurn is the bound of tool calls in a turn; nil = 10.
+	// MaxToolCallsPerTurn bounds the number of tool calls in a turn. nil means 10.
 	MaxToolCallsPerTurn *int64 `json:"max_tool_calls_per_turn"`
 	// Blocklist takes precedence over the prompt's tools.
 	Blocklist []string `json:"blocklist"`
@@ -156,13 +158,13 @@ type Validator struct {
 	ID      string `json:"id"`
 	Type    string `json:"type"`
 	Enabled *bool  `json:"enabled"`
-	// FailOnViolation is deprecated and not used (RFC 0015); nil = not given.
+	// FailOnViolation is deprecated and not used (RFC 0015). nil means that it is absent.
 	FailOnViolation *bool           `json:"fail_on_violation"`
 	Message         string          `json:"message"`
 	Params          json.RawMessage `json:"params"`
 }
 
-// ModelOverride changes a prompt for one model; the executor applies it.
+// ModelOverride changes a prompt for one model. The executor applies it.
 type ModelOverride struct {
 	Prefix     string          `json:"system_template_prefix"`
 	Suffix     string          `json:"system_template_suffix"`
@@ -170,7 +172,7 @@ type ModelOverride struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// Eval assesses outputs (RFC 0006); the executor runs it.
+// Eval assesses outputs (RFC 0006). The executor runs it.
 type Eval struct {
 	ID               string          `json:"id"`
 	Description      string          `json:"description"`
@@ -199,7 +201,7 @@ type MetricRange struct {
 	Max *float64 `json:"max"`
 }
 
-// SkillSource is a path or package, or a skill written inline (RFC 0008).
+// SkillSource is a path, a package, or a skill that is written inline (RFC 0008).
 type SkillSource struct {
 	// Path is set for "path" and {path, preload}.
 	Path    string
@@ -227,7 +229,7 @@ func (s *SkillSource) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Agents exposes prompts as agents (RFC 0007, RFC 0011).
+// Agents lists the prompts that can be called as agents (RFC 0007, RFC 0011).
 type Agents struct {
 	Entry   string               `json:"entry"`
 	Members map[string]*AgentDef `json:"members"`
@@ -237,11 +239,12 @@ type Agents struct {
 type AgentDef struct {
 	Description string   `json:"description"`
 	Tags        []string `json:"tags"`
-	// InputModes and OutputModes are media types; nil = text/plain.
+	// InputModes and OutputModes are media types. nil means text/plain.
 	InputModes  []string `json:"input_modes"`
 	OutputModes []string `json:"output_modes"`
-	// State is the state in which runs of the agent start; "" = the run executes the member's prompt once.
+	// State is the state in which runs of the agent start. If it is "", the run executes the member's
+	// prompt once.
 	State string `json:"state"`
-	// Governance replaces the governance of the pack, field by field (RFC 0013).
+	// Governance replaces the governance of the pack field by field (RFC 0013).
 	Governance *Governance `json:"governance"`
 }

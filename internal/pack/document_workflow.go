@@ -19,22 +19,22 @@ type State struct {
 	Persistence string `json:"persistence"`
 	// Orchestration is internal (default), external, hybrid or composition.
 	Orchestration string `json:"orchestration"`
-	// Control is user or agent: which of them acts after a transition into the state; "" = not declared (RFC
-	// 0014).
+	// Control is "user" or "agent". It declares which of them acts after a transition into the state.
+	// "" means that it is not declared (RFC 0014).
 	Control     string  `json:"control"`
 	Composition string  `json:"composition"`
 	Skills      *string `json:"skills"`
 	Terminal    bool    `json:"terminal"`
-	// MaxVisits bounds the visits of the state; 0 = no bound.
+	// MaxVisits bounds the number of visits of the state. 0 means that there is no bound.
 	MaxVisits   int64                `json:"max_visits"`
 	OnMaxVisits *string              `json:"on_max_visits"`
 	Artifacts   map[string]*Artifact `json:"artifacts"`
 }
 
-// Ends reports whether no event leaves the state: it is terminal, or has no events.
+// Ends reports whether the run cannot leave the state, because the state is terminal or has no events.
 func (s *State) Ends() bool { return s.Terminal || len(s.OnEvent) == 0 }
 
-// Artifact declares a slot of the workflow-scoped namespace (RFC 0009).
+// Artifact declares an artifact of the workflow (RFC 0009).
 type Artifact struct {
 	// Type is a media type.
 	Type        string `json:"type"`
@@ -58,49 +58,54 @@ type Budget struct {
 
 // XPawl is engine.x_pawl: settings of this product. Unknown keys are errors.
 type XPawl struct {
-	// MaxIterations bounds how often single edges may be followed, by state and event.
+	// MaxIterations bounds, for a state and an event, how often the edge of the event may be followed.
 	MaxIterations map[string]map[string]int64 `json:"max_iterations"`
 	MaxSteps      *int64                      `json:"max_steps"`
 	MaxReframes   *int64                      `json:"max_reframes"`
 	MaxTokens     *int64                      `json:"max_tokens"`
 	MaxCostUSD    *float64                    `json:"max_cost_usd"`
-	// Prices are the prices of models, by the names that executors use.
+	// Prices maps a model to its price. The key is the name that executors use for the model.
 	Prices map[string]Price `json:"prices"`
-	// Models are the models that the turns of prompts call, by the prompt's key; "*" is for all other
-	// prompts.
+	// Models maps the key of a prompt to the model that the turns of the prompt call. "*" is for all
+	// other prompts.
 	Models map[string]string `json:"models"`
-	// Chat are the states whose turns talk with a person. A text of the model is sent to the person, and the run waits for the next input.
+	// Chat are the states whose turns talk with a person. The text of the model is sent to the person,
+	// and the run waits for the next input.
 	Chat []string `json:"chat"`
-	// OutputSchema are the JSON Schemas of turn outputs, by the prompt's key.
+	// OutputSchema maps the key of a prompt to the JSON Schema of the prompt's turn outputs.
 	OutputSchema map[string]json.RawMessage `json:"output_schema"`
-	// Timeouts emit a declared event after a time in a state.
+	// Timeouts emit a declared event after a given time in a state.
 	Timeouts                map[string]StateTimeout `json:"timeouts"`
 	WallTimeExcludesWaiting bool                    `json:"wall_time_excludes_waiting"`
 	Retry                   *Retry                  `json:"retry"`
 	LeaseSec                *int64                  `json:"lease_sec"`
-	// ModelCalls configures model calls; nil = the machine's defaults.
+	// ModelCalls configures model calls. nil means the defaults of the machine.
 	ModelCalls *ModelCalls `json:"model_calls"`
-	// OnBudget is the state that is entered, once, if max_tokens or max_cost_usd does not cover a step; "" =
-	// the run ends.
+	// OnBudget is the state that is entered, at most once, if max_tokens or max_cost_usd does not cover
+	// a step. "" means that the run ends instead.
 	OnBudget string `json:"on_budget"`
-	// NoProgress ends loops that repeat without progress; nil = such loops may repeat.
+	// NoProgress ends loops that repeat without progress. nil means that such loops may repeat.
 	NoProgress *NoProgress `json:"no_progress"`
-	// MaxPendingSteps bounds the pending steps of a run; nil = 8.
+	// MaxPendingSteps bounds the pending steps of a run. nil means 8.
 	MaxPendingSteps  *int64 `json:"max_pending_steps"`
 	MaxArtifactBytes *int64 `json:"max_artifact_bytes"`
-	// MaxRunArtifactBytes bounds the size of all artifacts of a run together; nil = the operator's limit.
+	// MaxRunArtifactBytes bounds the sum of all artifacts of a run. nil means the operator's limit.
 	MaxRunArtifactBytes *int64 `json:"max_run_artifact_bytes"`
-	// ResultBindings write a tool's accepted answer to an artifact.
+	// ResultBindings maps a tool to the artifact into which the accepted answers of the tool are
+	// written.
 	ResultBindings map[string]string     `json:"result_bindings"`
 	Tools          map[string]ToolLimits `json:"tools"`
-	// CompensateOn are the events before which the effects of the run are undone.
+	// CompensateOn lists the events that trigger compensation: the effects of the run are undone before
+	// such an event is followed.
 	CompensateOn []string `json:"compensate_on"`
-	// Outcome is the status of a run that ends in a terminal state: completed (default) or failed.
+	// Outcome maps a terminal state to the status of a run that ends in it: completed (default) or
+	// failed.
 	Outcome map[string]string `json:"outcome"`
-	// Sensitive are the values that only the executor and principals with the scope values:sensitive can
-	// read; nil = none.
+	// Sensitive lists the values that only the executor and principals with the scope values:sensitive
+	// can read. nil means that there are none.
 	Sensitive *Sensitive `json:"sensitive"`
-	// Erasable means that the values of the runs are stored under their own encryption key and can be erased.
+	// Erasable means that the values of the runs are encrypted with a key of their own and can be
+	// erased.
 	Erasable bool `json:"erasable"`
 }
 
@@ -119,14 +124,14 @@ const anyPrompt = "*"
 type Price struct {
 	Input  float64 `json:"input"`
 	Output float64 `json:"output"`
-	// Cached is the price of cached input; nil = the price of Input.
+	// Cached is the price of cached input. nil means the price of Input.
 	Cached *float64 `json:"cached"`
-	// Reasoning is the price of reasoning output; nil = the price of Output.
+	// Reasoning is the price of reasoning output. nil means the price of Output.
 	Reasoning *float64 `json:"reasoning"`
 }
 
-// Sensitive is x_pawl.sensitive: names of variables and artifacts, and names of tools with sensitive payloads
-// and answers.
+// Sensitive is x_pawl.sensitive. It contains names of variables and artifacts, and names of tools whose
+// payloads and answers are sensitive.
 type Sensitive struct {
 	Variables []string `json:"variables"`
 	Artifacts []string `json:"artifacts"`
@@ -141,17 +146,18 @@ type StateTimeout struct {
 	Event    string `json:"event"`
 }
 
-// Retry bounds the attempts of a turn, of a tool's step or of a model call: In a pack it is a number, or an object with the pauses.
+// Retry bounds the attempts of a turn, of a tool's step or of a model call. In a pack it is a number,
+// or an object that also contains the pauses.
 type Retry struct {
 	// MaxAttempts counts the first execution; nil means 3.
 	MaxAttempts *int64 `json:"max_attempts"`
-	// InitialSec is the pause before the second attempt, in seconds; nil = 1.
+	// InitialSec is the pause before the second attempt, in seconds. nil means 1.
 	InitialSec *float64 `json:"initial_sec"`
-	// MaxSec bounds each pause, in seconds; nil = 60.
+	// MaxSec bounds each pause, in seconds. nil means 60.
 	MaxSec *float64 `json:"max_sec"`
-	// Multiplier is the factor between a pause and the next one; nil = 2.
+	// Multiplier is the factor between a pause and the next pause. nil means 2.
 	Multiplier *float64 `json:"multiplier"`
-	// Jitter changes a pause by up to this share in either direction; nil means 0.2.
+	// Jitter changes a pause by up to this fraction in either direction. nil means 0.2.
 	Jitter *float64 `json:"jitter"`
 	// NonRetryable are the error codes after which no further attempt is made.
 	NonRetryable []string `json:"non_retryable"`
@@ -168,7 +174,7 @@ func (r *Retry) UnmarshalJSON(raw []byte) error {
 
 // ModelCalls is x_pawl.model_calls.
 type ModelCalls struct {
-	// TimeoutSec bounds one attempt, in seconds; nil = 600.
+	// TimeoutSec bounds one attempt, in seconds. nil means 600.
 	TimeoutSec *int64 `json:"timeout_sec"`
 	Retry      *Retry `json:"retry"`
 	// OnUnknown is retry (default), return or escalate.
@@ -177,46 +183,50 @@ type ModelCalls struct {
 
 // NoProgress is x_pawl.no_progress.
 type NoProgress struct {
-	// Window is the number of visits with the same end at which the loop counts as without progress.
+	// Window is the number of visits with the same end after which the loop is treated as a loop
+	// without progress.
 	Window int64 `json:"window"`
-	// Over says what is compared between two visits: artifacts, tool_calls; nil = both.
+	// Over lists what is compared between two visits: artifacts, tool_calls. nil means both.
 	Over []string `json:"over"`
 }
 
 // ToolLimits is x_pawl.tools of one tool.
 type ToolLimits struct {
-	// TimeoutSec is the timeout of a step, in seconds; nil = 300.
+	// TimeoutSec is the timeout of a step, in seconds. nil means 300.
 	TimeoutSec *int64 `json:"timeout_sec"`
-	// Attempts bounds the executions of one step; nil = the number in Retry, else 1.
+	// Attempts bounds the executions of one step. nil means the number in Retry or, without Retry, 1.
 	Attempts *int64 `json:"attempts"`
-	// Retry configures the attempts and the pauses between them; nil = no pauses.
+	// Retry configures the attempts and the pauses between them. nil means that there are no pauses.
 	Retry *Retry `json:"retry"`
-	// MaxCalls bounds the calls of the tool in one run; nil = no such bound.
+	// MaxCalls bounds the calls of the tool in one run. nil means that there is no such bound.
 	MaxCalls *int64 `json:"max_calls"`
-	// Cost is the maximum cost of one attempt, in US dollars. For an agent it is the cost in its lease.
+	// Cost is the maximum cost of one attempt, in US dollars. For an agent it is the cost limit in the
+	// agent's lease.
 	Cost *float64 `json:"cost"`
 	// OnError is return (default) or escalate.
 	OnError string `json:"on_error"`
 	// OnUnknown is return (default), retry, escalate or reconcile.
 	OnUnknown string `json:"on_unknown"`
-	// Dedupe are the payload fields that identify an effect. All runs together have each effect only once.
+	// Dedupe are the payload fields that identify an effect. Calls with the same values have only one
+	// effect in all runs together.
 	Dedupe []string `json:"dedupe"`
-	// Approve is never (default), always, or a condition (CEL) under which a call is held until a person has
-	// decided about it; Approval has the details.
+	// Approve is never (default), always, or a condition (CEL). If the condition is true, the call is
+	// held until a person has decided about it. Approval contains further settings.
 	Approve  string    `json:"approve"`
 	Approval *Approval `json:"approval"`
-	// Reconcile is the tool that finds out whether a call happened (on_unknown: reconcile). Compensate is the tool that compensates a call.
+	// Reconcile is the tool that finds out whether a call happened (on_unknown: reconcile). Compensate
+	// is the tool that compensates a call.
 	Reconcile  string `json:"reconcile"`
 	Compensate string `json:"compensate"`
 }
 
 // Approval is x_pawl.tools.NAME.approval.
 type Approval struct {
-	// TimeoutSec is how long a call waits for a decision, in seconds; nil = one day.
+	// TimeoutSec is how long a call waits for a decision, in seconds. nil means one day.
 	TimeoutSec *int64 `json:"timeout_sec"`
 	// OnTimeout is deny (default) or escalate.
 	OnTimeout string `json:"on_timeout"`
-	// NotStarter excludes the principal that started the run from deciding.
+	// NotStarter means that the principal that started the run may not decide.
 	NotStarter bool `json:"not_starter"`
 }
 
@@ -231,7 +241,7 @@ type Composition struct {
 	Engine       json.RawMessage `json:"engine"`
 }
 
-// Step is one step of a composition; the used fields depend on Kind.
+// Step is one step of a composition. Kind determines which fields are used.
 type Step struct {
 	ID           string           `json:"id"`
 	Kind         string           `json:"kind"`
@@ -250,9 +260,10 @@ type Step struct {
 	Else         string           `json:"else"`
 	Branches     []Step           `json:"branches"`
 	Reduce       *Reducer         `json:"reduce"`
-	// Provider is for prompt and agent steps (RFC 0017); "" = the provider of the prompt.
+	// Provider is used for prompt steps and agent steps (RFC 0017). "" means the provider of the
+	// prompt.
 	Provider string `json:"provider"`
-	// misplaced means that the step has a provider although steps of its kind have none.
+	// misplaced reports whether the step has a provider although steps of its kind must not have one.
 	misplaced bool
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// EditorSchema is the JSON Schema of packs for editors: the newest version of the format with
-// descriptions, and the keys of this product under workflow.engine.x_pawl.
+// EditorSchema returns the JSON Schema of packs for editors. It is the newest version of the format
+// with descriptions, and the keys of this product under workflow.engine.x_pawl.
 func EditorSchema() ([]byte, error) {
 	doc, err := readSchema(newestFile)
 	if err != nil {

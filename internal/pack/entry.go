@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// agentPrefix is the prefix of the state's name in the one-state graph of an agent that has only a prompt.
+// agentPrefix is the prefix of the state's name in a graph with a single state. An agent that has only
+// a prompt has such a graph.
 const agentPrefix = "agent:"
 
-// Entry is where a run begins. The zero value is the workflow's entry, the entry agent of a pack without a
-// workflow, or the only prompt of a pack without either.
+// Entry selects where a run begins. The zero value means the entry of the workflow. In a pack without a
+// workflow it means the entry agent, and in a pack that has neither it means the only prompt.
 type Entry struct {
 	// Agent is the key of an agent member. In a pack without a workflow and agents it is the key of any prompt.
 	Agent string
-	// State is any state of the workflow. Starting there needs a scope and is recorded as an override. It must not be set together with
-	// Agent.
+	// State is any state of the workflow. To start there, a principal needs a scope, and the start is
+	// recorded as an override. State and Agent must not both be set.
 	State string
 }
 
@@ -23,7 +24,8 @@ type Entry struct {
 type EntryError struct {
 	// Field is "agent", "state" or "entry".
 	Field string
-	// Name is the requested name. It is empty if no name was requested and the pack has no default.
+	// Name is the requested name. It is empty if no name was requested and the pack has no default
+	// entry.
 	Name string
 	// Allowed are the names that exist, sorted.
 	Allowed []string
@@ -49,11 +51,12 @@ func (e *EntryError) Text() string {
 
 // Start is a resolved entry.
 type Start struct {
-	// State is the first state of the workflow. If Prompt is set, it is the state in the one-state graph of the agent's prompt.
+	// State is the first state of the run. If Prompt is set, it is the only state in the graph of the
+	// agent's prompt.
 	State string
-	// Agent is the member key of a run of an agent, else "".
+	// Agent is the member key if the run is the run of an agent. Otherwise it is "".
 	Agent string
-	// Prompt reports whether the agent has only a prompt. Then State is not in the workflow.
+	// Prompt reports whether the agent has only a prompt. In this case State is not in the workflow.
 	Prompt bool
 }
 
@@ -84,12 +87,14 @@ func (p *Pack) Start(entry Entry) (Start, error) {
 	return Start{}, &EntryError{Field: "agent", Allowed: agents}
 }
 
-// Overrides reports whether an entry begins at another state than the entry of the workflow, so that it may skip earlier states.
+// Overrides reports whether an entry begins in a state other than the entry of the workflow. Such a run
+// may skip earlier states.
 func (p *Pack) Overrides(entry Entry) bool {
 	return entry.State != "" && (p.Doc.Workflow == nil || entry.State != p.Doc.Workflow.Entry)
 }
 
-// agentStart returns where the runs of a member begin: in its workflow state (RFC 0011), or in the one-state graph of its prompt.
+// agentStart returns where the runs of a member begin. This is the member's workflow state (RFC 0011)
+// or, if it has none, the only state in the graph of its prompt.
 func (p *Pack) agentStart(member string) Start {
 	if p.bare() {
 		return Start{State: agentPrefix + member, Agent: member, Prompt: true}
@@ -126,8 +131,9 @@ func (p *Pack) Members() []string {
 	return names
 }
 
-// Agents returns the names with which a run can be started, sorted. These are the members, or every prompt of a pack without a workflow
-// and agents. Only members can be called by other agents.
+// Agents returns the names of agents with which a run can be started, sorted. These are the members. In
+// a pack without a workflow and agents, they are all prompts. Only members can be called by other
+// agents.
 func (p *Pack) Agents() []string {
 	if p.bare() {
 		return keys(p.Doc.Prompts)
@@ -146,7 +152,8 @@ func (p *Pack) States() []string {
 	return keys(p.Doc.Workflow.States)
 }
 
-// reachable returns the states that events and forced exits lead to, sorted. The events of a terminal state cannot be used.
+// reachable returns the states that can be reached by events and forced exits, sorted. The events of a
+// terminal state cannot be used.
 func reachable(states map[string]*State, start string) []string {
 	seen := map[string]bool{}
 	todo := []string{start}

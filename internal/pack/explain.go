@@ -17,12 +17,13 @@ type Explanation struct {
 	Code string `json:"code"`
 	// Severity is "error", "warning", or both separated by a comma.
 	Severity string `json:"severity"`
-	// Rule is the requirement that a pack must fulfil; "" for the codes of the schema.
+	// Rule is the requirement that a pack must satisfy. It is "" for the codes of the schema.
 	Rule string `json:"rule,omitempty"`
-	// Cause says why a finding with this code is reported, and Fix what to do about it. Both are Markdown.
+	// Cause explains why a finding with this code is reported. Fix explains how to correct it. Both are
+	// Markdown.
 	Cause string `json:"cause"`
 	Fix   string `json:"fix"`
-	// Example is a change of a pack that shows the finding; "" if there is none.
+	// Example is a change of a pack that causes the finding. It is "" if there is none.
 	Example string `json:"example,omitempty"`
 }
 
@@ -39,7 +40,8 @@ var explanations = sync.OnceValue(func() []Explanation {
 	return out
 })
 
-// Explain returns the explanation of a code, in upper or lower case. It returns false if there is no such code.
+// Explain returns the explanation of a code. The code may be in upper or lower case. Explain returns
+// false if there is no such code.
 func Explain(code string) (Explanation, bool) {
 	for _, e := range explanations() {
 		if strings.EqualFold(e.Code, code) {
@@ -49,7 +51,7 @@ func Explain(code string) (Explanation, bool) {
 	return Explanation{}, false
 }
 
-// Codes lists all codes, in the order of the page.
+// Codes lists all codes in the order of the reference page.
 func Codes() []string {
 	var out []string
 	for _, e := range explanations() {

@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// Bounds of the search through configurations. For a larger pack only its residue is analysed.
+// These constants bound the search through configurations. If a pack exceeds them, only its residue is
+// analysed.
 const (
 	maxConfigs = 20_000
-	// maxWork bounds the work for all entries of a pack, in hops and counters.
+	// maxWork bounds the work for all entries of a pack, measured in hops and counters.
 	maxWork = 8_000_000
 )
 
-// config is the position of a run in the analysis: the current state, how often each guarded state was visited, and how often each
-// limited edge was followed.
+// config is the position of a run in the analysis. It contains the current state, the number of visits
+// of each guarded state, and the number of times that each limited edge was followed.
 type config struct {
 	state            int
 	visits, followed []int64
@@ -31,21 +32,21 @@ func (c config) key() string {
 	return string(b)
 }
 
-// explorer searches the configurations of a flow depth first.
+// explorer searches the configurations of a flow in depth-first order.
 type explorer struct {
 	f *flow
-	// longest is the largest number of visits from a configuration on, including the visit of the configuration itself. It is 0 while the
-	// configuration is on the path.
+	// longest maps a configuration to the largest number of visits after it, including the visit of the
+	// configuration itself. The value is 0 while the configuration is on the path.
 	longest map[string]int64
 	path    []pathStep
-	// cycle is the index in the path at which a cycle begins, or none if there is no cycle.
+	// cycle is the index in the path at which a cycle begins. It is none if there is no cycle.
 	cycle int
 	// full reports whether the search has reached its bounds.
 	full bool
 	work int
 }
 
-// pathStep is one configuration of the path and the event that leads to the next one.
+// pathStep is one configuration of the path, and the event that leads to the next configuration.
 type pathStep struct {
 	key, event string
 	state      int
@@ -60,15 +61,16 @@ func events(path []pathStep) []string {
 	return out
 }
 
-// explore searches from the entry visit of a state on. It returns the number of visits of the longest run. If there is no longest run,
-// explorer.cycle or explorer.full is set.
+// explore searches all configurations after the first visit of the state entry. It returns the number
+// of visits of the longest run. If there is no longest run, explorer.cycle or explorer.full is set.
 func (f *flow) explore(entry, work int) (*explorer, int64) {
 	x := &explorer{f: f, longest: map[string]int64{}, cycle: none, work: work}
 	c := x.visit(config{visits: make([]int64, f.guards), followed: make([]int64, f.limits)}, entry)
 	return x, x.run(c)
 }
 
-// run explores a configuration and returns the number of visits from it on. It stops when a cycle is found or the search is full.
+// run explores a configuration and returns the largest number of visits after it. It stops when a cycle
+// is found or the search is full.
 func (x *explorer) run(c config) int64 {
 	key := c.key()
 	if n, seen := x.longest[key]; seen {
@@ -85,7 +87,8 @@ func (x *explorer) run(c config) int64 {
 	x.longest[key] = 0
 	x.path = append(x.path, pathStep{key: key, state: c.state})
 	at, best := len(x.path)-1, int64(0)
-	// Follow first the events that change no counter, because every cycle consists only of these.
+	// Events that change no counter are followed first, because every cycle consists only of such
+	// events.
 	for _, progress := range []bool{false, true} {
 		for _, e := range x.f.states[c.state].edges {
 			to, direct := x.route(c, e)
@@ -104,15 +107,16 @@ func (x *explorer) run(c config) int64 {
 	return best + 1
 }
 
-// route finds the state that an event leads to, in the same way as the machine. If the edge is used up, route continues with the forced
-// exit of the source. If the state is used up, route continues with the forced exit of that state. No state is tried twice. direct
-// reports whether the result is the edge's own target.
+// route finds the state that an event leads to, with the same rules as the machine. If the edge is used
+// up, route continues with the forced exit of the source. If the state is used up, route continues with
+// the forced exit of that state. No state is tried twice. direct reports whether the result is the
+// edge's own target.
 func (x *explorer) route(c config, e flowEdge) (to int, direct bool) {
 	to, refused := e.to, none
 	if e.max > 0 && c.followed[e.limit] >= e.max {
 		to, refused = x.f.states[c.state].onMax, to
 	}
-	// If there are more hops than states, the forced exits form a cycle.
+	// If there are more hops than states, the forced exits form a cycle, so the loop ends.
 	for range x.f.states {
 		x.work--
 		if to == none || to == refused {

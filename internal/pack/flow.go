@@ -2,14 +2,15 @@ package pack
 
 import "slices"
 
-// flow is the control flow of a workflow, reduced to what determines how often states are visited. States are
-// numbered in the order of their names.
+// flow is the control flow of a workflow, reduced to the data that determines how often states are
+// visited. States are numbered in the order of their names.
 type flow struct {
 	states []flowState
 	number map[string]int
 	// guards is the number of guarded states. limits is the number of limited edges.
 	guards, limits int
-	// exits has, for each state, the target of its forced exit when every guard is used up. This is the first unguarded state, or none.
+	// exits contains, for each state, the target of its forced exit after every guard is used up. This
+	// is the first unguarded state, or none.
 	exits []int
 }
 
@@ -17,18 +18,20 @@ const none = -1
 
 type flowState struct {
 	name string
-	// max is the guard of the state, that is, the bound of its visits; 0 = none. guard is the index of the guard among the counters.
+	// max is the guard of the state, that is, the bound of its visits. 0 means that there is none.
+	// guard is the index of the guard among the counters.
 	max   int64
 	guard int
 	onMax int
-	// edges are the events that can be used, by name.
+	// edges are the edges of the events that can be used, ordered by name.
 	edges []flowEdge
 }
 
 type flowEdge struct {
 	event string
 	to    int
-	// max is the bound of the edge in max_iterations; 0 = none. limit is the index of the bound among the counters.
+	// max is the bound of the edge in max_iterations. 0 means that there is none. limit is the index of
+	// the bound among the counters.
 	max   int64
 	limit int
 }
@@ -61,8 +64,8 @@ func newFlow(states map[string]*State, x *XPawl) *flow {
 	return f
 }
 
-// refuseAny adds, for every event, an edge to the forced exit of its target. In a loop without progress the target is refused even if its
-// guard is not used up.
+// refuseAny adds, for every event, an edge to the forced exit of its target. In a loop without
+// progress, the target is refused even if its guard is not used up.
 func (f *flow) refuseAny() {
 	for i := range f.states {
 		s := &f.states[i]
@@ -74,7 +77,7 @@ func (f *flow) refuseAny() {
 	}
 }
 
-// at returns the number of a state; none if the state does not exist.
+// at returns the number of a state. It returns none if the state does not exist.
 func (f *flow) at(name string) int {
 	if i, ok := f.number[name]; ok {
 		return i
@@ -113,7 +116,7 @@ func (f *flow) resolveExits() {
 			at = f.states[at].onMax
 		}
 		exit := none
-		// A chain with a cycle never leaves the states that are used up.
+		// If a chain contains a cycle, it never leaves the states that are used up.
 		if at != none && f.exits[at] != open {
 			exit = f.exits[at]
 		}
@@ -123,7 +126,7 @@ func (f *flow) resolveExits() {
 	}
 }
 
-// reachable marks the states that events and forced exits lead to, from the state start on.
+// reachable marks the states that can be reached from the state start by events and forced exits.
 func (f *flow) reachable(start int) []bool {
 	seen := make([]bool, len(f.states))
 	todo := []int{start}
@@ -148,8 +151,9 @@ type residualEdge struct {
 	to    int
 }
 
-// residue returns the flow that remains when every guard and limit is used up. It has, for each unguarded state, the unguarded states
-// that the events of the state lead to. A run that never ends stays in the residue from some point on.
+// residue returns the flow that remains after every guard and limit is used up. For each unguarded
+// state it contains the unguarded states that the events of the state lead to. A run that never ends is
+// in the residue from some point in time.
 func (f *flow) residue() [][]residualEdge {
 	out := make([][]residualEdge, len(f.states))
 	for i := range f.states {
@@ -157,7 +161,8 @@ func (f *flow) residue() [][]residualEdge {
 			continue
 		}
 		for _, e := range f.states[i].edges {
-			// A limited edge is counted if its own target is entered. It is not counted if that target is used up and therefore refused.
+			// A limited edge is counted if its own target is entered. It is not counted if the target
+			// is used up and therefore refused.
 			if to := f.exits[e.to]; to != none && (e.max == 0 || to != e.to) {
 				out[i] = append(out[i], residualEdge{e.event, to})
 			}
@@ -169,7 +174,8 @@ func (f *flow) residue() [][]residualEdge {
 	return out
 }
 
-// exitWithout returns exits[start] for an edge that is used up. The target of the edge counts as refused and is not tried again.
+// exitWithout returns exits[start] for an edge that is used up. The target of the edge is treated as
+// refused and is not tried again.
 func (f *flow) exitWithout(start, refused int) int {
 	for range f.states {
 		switch {
@@ -197,8 +203,8 @@ func (f *flow) drawn() [][]residualEdge {
 	return out
 }
 
-// findCycle finds a cycle among the states that are marked in within. It returns the first state of the cycle and its events, or none if
-// there is no cycle.
+// findCycle finds a cycle among the states that are marked in within. It returns the first state of the
+// cycle and the events of the cycle. It returns none if there is no cycle.
 func findCycle(graph [][]residualEdge, within []bool) (start int, evs []string) {
 	const fresh, open, done = 0, 1, 2
 	color := make([]int, len(graph))

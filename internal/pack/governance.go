@@ -2,7 +2,8 @@ package pack
 
 import "encoding/json"
 
-// Governance contains declarations about an agent as it was designed (RFC 0013, RFC 0016). This product does not enforce them.
+// Governance contains declarations about the design of an agent (RFC 0013, RFC 0016). This product does
+// not enforce them.
 type Governance struct {
 	Vocabularies       map[string]string `json:"vocabularies"`
 	OperatorRole       string            `json:"operator_role"`
@@ -14,11 +15,11 @@ type Governance struct {
 
 	// declared are the names of all properties that the object has.
 	declared map[string]bool
-	// duties are the ids of the obligations. It is nil until it is needed.
+	// duties are the ids of the obligations. The map is nil until it is needed.
 	duties map[string]bool
 }
 
-// Obligation is a duty, with the control that fulfils it.
+// Obligation is a duty and the control that fulfils it.
 type Obligation struct {
 	ID         string              `json:"id"`
 	Obligation string              `json:"obligation"`
@@ -31,7 +32,7 @@ type Review struct {
 	ID        string   `json:"id"`
 	Type      string   `json:"type"`
 	Satisfies []string `json:"satisfies"`
-	// Eval is the eval of the review; nil = none is named.
+	// Eval is the eval of the review. nil means that no eval is named.
 	Eval *string `json:"eval"`
 }
 
@@ -91,8 +92,8 @@ func (g *Governance) duty(id string) bool {
 	return g.duties[id]
 }
 
-// governance returns the governance object of the pack. It returns nil if there is none, or if its form is wrong, which the schema
-// reports.
+// governance returns the governance object of the pack. It returns nil if there is none or if its form
+// is wrong. The schema reports a wrong form.
 func (d *Document) governance() *Governance {
 	var metadata map[string]json.RawMessage
 	if len(d.Metadata) == 0 || json.Unmarshal(d.Metadata, &metadata) != nil {

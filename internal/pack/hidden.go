@@ -2,8 +2,9 @@ package pack
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Hidden contains the names of the values that a pack marks as sensitive (x_pawl.sensitive), and of the values derived from them. If it
-// is nil, no value is sensitive. Safe for concurrent use.
+// Hidden contains the names of the values that a pack declares as sensitive (x_pawl.sensitive), and the
+// names of values that are derived from them. If it is nil, no value is sensitive. Safe for concurrent
+// use.
 type Hidden struct {
 	Variables, Artifacts, Tools map[string]bool
 	// Messages reports whether the messages to and from turns are sensitive.
@@ -12,9 +13,11 @@ type Hidden struct {
 	AllVariables bool
 }
 
-// Hidden returns the sensitive names. If the answer of a sensitive tool is written to an artifact, the artifact is sensitive, too. If an
-// artifact is sensitive, the tool whose answer is written to it is sensitive, too. The reconciling and compensating tools of a sensitive
-// tool are sensitive, because they get its payload and result. The answer of a reconciling tool becomes the answer of the other tool.
+// Hidden returns the sensitive names. It adds names to the declared ones by three rules. If the answer
+// of a sensitive tool is written to an artifact, the artifact is sensitive. If an artifact is
+// sensitive, the tool whose answer is written to it is sensitive. The reconcile tool and the compensate
+// tool of a sensitive tool are sensitive, because they receive its payload and result, and the answer
+// of a reconcile tool becomes the answer of the other tool.
 func (x *XPawl) Hidden() *Hidden {
 	s := x.Sensitive
 	if s == nil {
@@ -25,8 +28,9 @@ func (x *XPawl) Hidden() *Hidden {
 	return h
 }
 
-// bind adds the artifacts to which answers of sensitive tools are written, the tools whose answers are written to sensitive artifacts,
-// and the reconciling and compensating tools of sensitive tools.
+// bind adds the names that follow from sensitive names: the artifacts to which answers of sensitive
+// tools are written, the tools whose answers are written to sensitive artifacts, and the reconcile
+// tools and compensate tools of sensitive tools.
 func (h *Hidden) bind(artifactOf map[string]string, tools map[string]ToolLimits) {
 	for size := -1; size != len(h.Tools)+len(h.Artifacts); {
 		size = len(h.Tools) + len(h.Artifacts)
@@ -47,8 +51,8 @@ func (h *Hidden) bind(artifactOf map[string]string, tools map[string]ToolLimits)
 	}
 }
 
-// In returns the sensitive names in one run. A child run of a sensitive tool was started with the payload of a step and answers the step,
-// so all its messages are sensitive.
+// In returns the sensitive names in one run. In a child run of a sensitive tool all messages are
+// sensitive, because the run was started with the payload of a step and answers the step.
 func (h *Hidden) In(s *machine.State) *Hidden {
 	if h == nil || s.Parent == nil || s.Parent.Origin != "" || !h.Tools[s.Agent] {
 		return h

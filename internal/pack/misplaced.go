@@ -1,7 +1,7 @@
 package pack
 
-// places maps a place in a pack to the names of properties that are allowed only there. It leaves out names that have a meaning at
-// several places, for example tools or retry.
+// places maps a place in a pack to the names of properties that are allowed only there. It does not
+// contain names that have a meaning at several places, for example tools or retry.
 var places = map[string][]string{
 	"workflow.engine":        {"x_pawl", "budget"},
 	"workflow.engine.budget": {"max_total_visits", "max_tool_calls", "max_wall_time_sec"},
@@ -27,8 +27,8 @@ var placeOf = func() map[string]string {
 	return out
 }()
 
-// belongs returns the correct place of a misplaced property, for a message. It returns "" if the property does not exist, or is allowed
-// at several places.
+// belongs returns the correct place of a misplaced property, for use in a message. It returns "" if the
+// property does not exist or is allowed at several places.
 func belongs(name string) string {
 	if place := placeOf[name]; place != "" {
 		return " (it belongs under " + place + ")"

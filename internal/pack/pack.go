@@ -10,12 +10,15 @@ import (
 
 // Options are the options of [Load]. The zero value is lenient and has default limits.
 type Options struct {
-	// Strict is the published version of the format that applies exactly, one of [PublishedSchemas]. If it is empty, Load accepts the newest
-	// version and, with a warning, some packs that no version allows.
+	// Strict is a published version of the format, one of [PublishedSchemas]. This version then applies
+	// exactly. If Strict is empty, Load accepts the newest version. It also accepts some packs that no
+	// version allows, with a warning.
 	Strict string
-	// RequireBounded makes it an error if the pack's own guards do not end all runs of an entry, see [Termination].
+	// RequireBounded makes it an error if the guards of the pack do not end all runs of an entry, see
+	// [Termination].
 	RequireBounded bool
-	// Accepted means that this or an earlier version of the program has accepted the document. Rules that are newer only warn.
+	// Accepted means that this program, or an earlier version of it, has already accepted the document.
+	// Newer rules then only cause warnings.
 	Accepted bool
 	// Limits are the limits of the document. Zero fields have their default.
 	Limits Limits
@@ -23,9 +26,9 @@ type Options struct {
 
 // Pack is a checked pack. Immutable; safe for concurrent use.
 type Pack struct {
-	// ID and Version name the pack. An ID@Version always has the same digest.
+	// ID and Version are the name of the pack. An ID@Version always has the same digest.
 	ID, Version string
-	// Digest identifies the content. It is "sha256:" and 64 hex digits, the hash of Canonical.
+	// Digest identifies the content. It consists of "sha256:" and 64 hex digits, the hash of Canonical.
 	Digest string
 	// Canonical is the document as RFC 8785 canonical JSON.
 	Canonical []byte
@@ -33,22 +36,23 @@ type Pack struct {
 	Source []byte
 	// Doc is the document's content. Read-only.
 	Doc *Document
-	// Warnings are the findings that do not refuse the pack, in source order.
+	// Warnings are the findings that are not errors, in source order.
 	Warnings []Diagnostic
 
 	// uses are the resolved templates of the prompts, including model overrides.
 	uses map[string]*templateUse
 	// slots are the declared artifacts.
 	slots map[string]bool
-	// schemas are the compiled parameters of the tools that declare parameters.
+	// schemas are the compiled parameters of the tools that declare any.
 	schemas map[string]*schema
 	// validators are the enabled validators of each prompt, and unenforced those that nothing here enforces.
 	validators map[string][]Enforced
 	unenforced map[string][]unenforced
 }
 
-// Load reads and checks one pack. It returns the diagnostics in source order. The pack is nil if one of them is an error. Load returns an
-// error only for a mistake of the caller (an unknown Options.Strict, a negative limit), never because of the document.
+// Load reads and checks one pack. It returns the diagnostics in source order. If one of them is an
+// error, the pack is nil. Load returns an error only for a mistake of the caller (an unknown
+// Options.Strict, a negative limit), never because of the document.
 func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
 	limits, err := opts.Limits.WithDefaults()
 	if err != nil {

@@ -31,7 +31,8 @@ func compileParameters(tool string, p *cost.Patterns, raw json.RawMessage) (*sch
 	return &schema{compiled: compiled, doc: doc}, nil
 }
 
-// schemaFaults returns the reasons why a schema does not compile. Their pointers are relative to the schema.
+// schemaFaults returns the reasons why a schema cannot be compiled. The pointers in the result are
+// relative to the schema.
 func schemaFaults(err error) []schemaFault {
 	var invalid *jsonschema.SchemaValidationError
 	var ve *jsonschema.ValidationError
@@ -41,9 +42,10 @@ func schemaFaults(err error) []schemaFault {
 	return []schemaFault{{msg: source.Clip(err.Error(), 300)}}
 }
 
-// CheckPayload checks the payload of a tool call, one JSON object (empty = {}), against the tool's parameters
-// in the pack. A tool without parameters, declared or not, accepts any object. Faults are ordered by field. A
-// payload is refused unchecked if its check would take more than 250 000 applications of a schema.
+// CheckPayload checks the payload of a tool call against the parameters that the pack declares for the
+// tool. The payload is one JSON object; empty means {}. A tool without parameters accepts any object,
+// even if the pack does not declare the tool. Faults are ordered by field. If the check would take more
+// than 250 000 applications of a schema, the payload is refused without a check.
 func (p *Pack) CheckPayload(tool string, payload []byte) []FieldError {
 	value, fault := payloadValue(payload)
 	if fault != nil {
@@ -72,7 +74,8 @@ func (p *Pack) Parameters(tool string) *jsonschema.Schema {
 	return nil
 }
 
-// payloadValue decodes a payload. It checks numbers in the form in which they are written.
+// payloadValue decodes a payload. Numbers keep the form in which they are written, so that they can be
+// checked exactly.
 func payloadValue(payload []byte) (map[string]any, *FieldError) {
 	if len(payload) == 0 {
 		return map[string]any{}, nil

@@ -2,7 +2,7 @@ package pack
 
 import "github.com/pawl-dev/pawl/internal/pack/source"
 
-// read parses a document. If it returns nil, found has the faults.
+// read parses a document. If it returns nil, found contains the faults.
 func read(src []byte, limits Limits, found *findings) *source.Node {
 	root, f := source.Read(src, limits, found.twice)
 	if f == nil {
@@ -15,7 +15,8 @@ func read(src []byte, limits Limits, found *findings) *source.Node {
 	return root
 }
 
-// twice reports a name that an object has more than once. For artifacts of a state this is a rule of RFC 0009.
+// twice reports a name that occurs more than once in an object. For the artifacts of a state, this is a
+// rule of RFC 0009.
 func (f *findings) twice(t source.Twice) {
 	code := source.CodeDuplicate
 	if len(t.Path) == 5 && t.Path[0] == "workflow" && t.Path[1] == "states" && t.Path[3] == "artifacts" {

@@ -6,17 +6,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// Rule is one check that [Load] makes in addition to the schema.
+// Rule is one of the checks that [Load] makes in addition to the schema.
 type Rule struct {
 	// Code is the code of its diagnostics.
 	Code string
-	// Error and Warning are the severities that its findings can have. If both are true, the severity depends on the finding.
+	// Error and Warning are the severities of the rule's findings. If both are true, the severity
+	// depends on the finding.
 	Error, Warning bool
 	// Text is the requirement of the rule.
 	Text string
 }
 
-// Codes that more than one file uses. The codes of faults in reading are in package source.
+// These are the codes that more than one file uses. The codes of faults in reading are in package
+// source.
 const (
 	ruleResource   = "PPPAWL-9"
 	ruleSlot       = "PPPAWL-13"
@@ -170,13 +172,14 @@ var rules = []Rule{
 	{"PP0017-5", false, true, "a state's prompt, and a prompt step without output_schema, has a provider of the role llm"},
 }
 
-// placedAtKey are the rules about the name of a member instead of its value.
+// placedAtKey are the codes of rules about the name of a member. The position of such a finding is the
+// name and not the value.
 var placedAtKey = map[string]bool{
 	source.CodeDuplicate: true, ruleUnnameable: true, ruleBudgetKey: true, ruleXPawlRef: true,
 	"PP0005-3": true, "PP0005-4": true, "PP0005-Q3": true, "PP0007-2": true,
 	"PP0010-1": true, "PP0017-2": true, "PP0015-3": true, schemaPrefix + "additionalProperties": true,
 }
 
-// Rules returns every rule that has its own code, in the order of the reference. Rules of the schema have the code PPSCHEMA-<keyword>
-// instead.
+// Rules returns every rule that has a code of its own, in the order of the reference page. Rules of the
+// schema have the code PPSCHEMA-<keyword> instead.
 func Rules() []Rule { return slices.Clone(rules) }

@@ -22,8 +22,8 @@ var schemaFiles embed.FS
 // Newest is the newest published version of the format that this package knows.
 const Newest = "1.9.0"
 
-// published are the versions of the format that [Options].Strict can name, the oldest first. 1.8.1 changed
-// the notation of one pattern, which matches the same strings.
+// published are the versions of the format that [Options].Strict can name, the oldest first. 1.8.1
+// changed only the notation of one pattern, which matches the same strings.
 var published = []string{"1.4.0", "1.5.0", "1.5.1", "1.6.0", "1.7.0", "1.8.0", "1.8.1", Newest}
 
 // PublishedSchemas returns the values of Options.Strict, without "", the oldest version first.
@@ -38,12 +38,14 @@ type schema struct {
 const (
 	newestFile = "schema/promptpack-" + Newest + ".json"
 	unionFile  = "schema/union.json"
-	// sinceKey is the key in the newest schema that names the first version which has a property.
+	// sinceKey is a key in the newest schema. Its value is the first version of the format that has the
+	// property.
 	sinceKey = "x-since"
 )
 
-// The newest schema has the structure of the schema in the specification, with our own descriptions. An older schema is the newest schema
-// without later additions. The union is the newest schema with the keys of this product.
+// The newest schema has the structure of the schema in the specification, with the descriptions of this
+// product. An older schema is the newest schema without the later additions. The union is the newest
+// schema together with the keys of this product.
 var (
 	unionSchema = sync.OnceValues(func() (*schema, error) {
 		doc, err := readSchema(unionFile)
@@ -55,7 +57,8 @@ var (
 	publishedSchemas = onceForEach()
 )
 
-// onceForEach returns, for each published version, a function that makes its schema when it is first called.
+// onceForEach returns a function for each published version. The function makes the schema of the
+// version when it is first called.
 func onceForEach() map[string]func() (*schema, error) {
 	out := make(map[string]func() (*schema, error), len(published))
 	for _, version := range published {
@@ -78,7 +81,7 @@ func publishedSchema(version string) (*schema, error) {
 	return nil, fmt.Errorf("pack: strict schema %q is not known; allowed: %s", version, strings.Join(published, ", "))
 }
 
-// asOf removes all additions after a version from the newest schema. It changes doc.
+// asOf changes doc, the newest schema: it removes everything that was added after a version.
 func asOf(doc map[string]any, version string) map[string]any {
 	at := slices.Index(published, version)
 	withoutYounger(doc, at)
@@ -123,7 +126,8 @@ func withoutYounger(node any, at int) {
 	}
 }
 
-// readSchema reads an embedded file. It reads it each time, so that the caller may change the result.
+// readSchema reads an embedded file. It reads the file again in each call, so that the caller may
+// change the result.
 func readSchema(path string) (map[string]any, error) {
 	raw, err := fs.ReadFile(schemaFiles, path)
 	if err != nil {
@@ -136,15 +140,15 @@ func readSchema(path string) (map[string]any, error) {
 	return doc.(map[string]any), nil
 }
 
-// compileSchema compiles a schema of this package. In draft 2020-12, formats (date, date-time, uri) are only annotations. Only the union
-// checks them.
+// compileSchema compiles a schema of this package. In draft 2020-12, formats (date, date-time, uri) are
+// only annotations. If formats is true, they are checked; this is used only for the union.
 func compileSchema(path string, doc map[string]any, formats bool) (*schema, error) {
 	c := newCompiler(cost.NewPatterns())
 	if formats {
 		c.AssertFormat()
 	}
-	// The library does not check documents of this host against the meta-schema, which would take as long as
-	// compiling them. TestSchemasAreSchemas does.
+	// The library does not check documents with this host name against the meta-schema. That check
+	// would take as long as the compilation. TestSchemasAreSchemas makes it instead.
 	url := "https://json-schema.org/pawl/" + path
 	delete(doc, "$id")
 	if err := c.AddResource(url, doc); err != nil {
@@ -157,7 +161,8 @@ func compileSchema(path string, doc map[string]any, formats bool) (*schema, erro
 	return &schema{compiled: compiled, doc: doc}, nil
 }
 
-// newCompiler returns a compiler that reads no files and uses no network. It bounds the cost of patterns.
+// newCompiler returns a compiler that reads no files and uses no network. It bounds the cost of
+// patterns.
 func newCompiler(p *cost.Patterns) *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
@@ -165,16 +170,16 @@ func newCompiler(p *cost.Patterns) *jsonschema.Compiler {
 	return c
 }
 
-// noLoader refuses references to other documents than the schema itself.
+// noLoader returns an error for references to documents other than the schema itself.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("references to other documents are not followed: %s", source.Clip(url, 200))
 }
 
-// checkSchema reports the faults that the schemas find. If strict is "", faults of the union are errors, and faults that only the newest
-// published schema finds are warnings. Otherwise faults of the named schema are errors, and the union adds what only the rules of this
-// product need.
+// checkSchema reports the faults that the schemas find. If strict is "", faults of the union are
+// errors, and faults that only the newest published schema finds are warnings. Otherwise, faults of the
+// named schema are errors, and the union adds faults only for the rules of this product.
 func checkSchema(root any, strict string, found *findings) error {
 	union, err := unionSchema()
 	if err != nil {
@@ -217,7 +222,7 @@ func fileFaults(found *findings, faults []schemaFault) {
 	}
 }
 
-// warnPublished warns of accepted parts that the newest published schema refuses.
+// warnPublished reports, as warnings, accepted parts that the newest published schema refuses.
 func warnPublished(root any, accepted []schemaFault, found *findings) error {
 	s, err := publishedSchema(Newest)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// schemaFault is one fault in a validation error, which has no further causes.
+// schemaFault is one fault in a validation error. It is an error that has no further causes.
 type schemaFault struct {
 	pointer, keyword string
 	// missing is the missing property, for a fault of the keyword required.
@@ -24,7 +24,8 @@ type schemaFault struct {
 	msg, hint string
 }
 
-// code returns the diagnostic code of a fault: the code of an RFC's rule if there is one, else the code of the keyword.
+// code returns the diagnostic code of a fault. If there is a rule of an RFC for the fault, it is the
+// code of this rule. Otherwise it is the code of the keyword.
 func (f schemaFault) code() string {
 	switch {
 	case strings.HasPrefix(f.pointer, "/workflow/engine/x_pawl"):
@@ -104,7 +105,7 @@ func fault1(ve *jsonschema.ValidationError, keyword, msg, hint string) schemaFau
 	return schemaFault{pointer: pointer(ve.InstanceLocation...), keyword: keyword, msg: msg, hint: hint}
 }
 
-// leaf returns the fault for an error without causes.
+// leaf returns the fault for a validation error that has no causes.
 func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 	switch k := ve.ErrorKind.(type) {
 	case *kind.Type:
@@ -129,7 +130,8 @@ func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 	return fault1(ve, keyword, source.Clip(ve.ErrorKind.LocalizedString(english), 300), "")
 }
 
-// enumHint returns the hint for a value that is not in the list. It says that a newer version of the format may have the value.
+// enumHint returns the hint for a value that is not in the list of allowed values. The hint mentions
+// that a newer version of the format may allow the value.
 func enumHint(ve *jsonschema.ValidationError) string {
 	if strings.Contains(ve.SchemaURL, "/XPawl") {
 		return "Use one of the allowed values."
@@ -137,7 +139,7 @@ func enumHint(ve *jsonschema.ValidationError) string {
 	return "Use one of the allowed values. If a version of the format after " + Newest + " has it, use a newer Pawl."
 }
 
-// typeHint returns the hint for a scalar of the wrong type. It names the usual reason in YAML.
+// typeHint returns the hint for a scalar of the wrong type. It describes the usual reason in YAML.
 func typeHint(k *kind.Type) string {
 	if k.Got != "object" && k.Got != "array" && slices.Contains(k.Want, "string") {
 		return "Put the value in quotes."
@@ -145,7 +147,8 @@ func typeHint(k *kind.Type) string {
 	return ""
 }
 
-// alternatives returns the fault of a value that matches none, or more than one, of several forms.
+// alternatives returns the fault for a value that must match exactly one of several forms, but matches
+// none or more than one.
 func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
 	_, keyword, _ := strings.Cut(fmt.Sprintf("%T", ve.ErrorKind), ".")
 	keyword = strings.ToLower(keyword[:1]) + keyword[1:]
@@ -169,7 +172,8 @@ func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
 	return fault1(ve, keyword, "the value "+verb+what, "")
 }
 
-// sinceOf returns the version that added a property at a place of the published schemas. It returns "" if no version has the property.
+// sinceOf returns the version of the format that added a property at a place in the schemas. It returns
+// "" if no version has the property.
 func sinceOf(location, name string) string {
 	if !strings.Contains(location, "/schema/promptpack-") {
 		return ""

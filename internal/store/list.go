@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Limits of one page of a list: the default and the maximum number of heads returned, and the
-// number of heads examined.
+// These constants limit one page of a list: the default and the maximum number of returned heads, and
+// the number of examined heads.
 const (
 	listDefault = 100
 	listMost    = 1000
 	listLook    = 4096
 )
 
-// ListRuns returns the heads of runs that match a filter, in the order of their ids, which is the
-// order of creation. The newest run comes first unless filter.Oldest is set. after is the run id
-// after which the page begins, "" for the start. The second result is the position of the next
-// page, "" if no more runs follow. ListRuns uses the shortest index that the filter allows and
-// examines at most 4096 heads, so that a page may be empty although more runs follow.
+// ListRuns returns the heads of runs that match a filter. They are in the order of their ids, which is
+// the order of creation. The newest run comes first unless filter.Oldest is set. The page begins after
+// the run id after; "" means the start. The second result is the position of the next page; it is "" if
+// no more runs follow. ListRuns uses the shortest index that the filter allows and examines at most
+// 4096 heads. Therefore a page may be empty although more runs follow.
 func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error) {
 	if limit <= 0 {
 		limit = listDefault
@@ -61,11 +61,11 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 	return out, position, nil
 }
 
-// matching returns the state of a run if the run matches the filter, otherwise nil. To save work it
-// replays only the runs that it returns. Everything except the visited state is decided by the
-// stored head (see layout.Encode), and the visited state by the records after the head. A head that
-// is clearly in another state is not even decoded. value is the stored head, or nil if it must be
-// read.
+// matching returns the state of a run if the run matches the filter, otherwise nil. To save work, it
+// replays only the runs that it returns. The stored head is enough to decide about everything except
+// the current workflow state (see layout.Encode). The records after the head decide about the current
+// workflow state. A head that is certainly in another state is not even decoded. value is the stored
+// head. If value is nil, matching reads the head.
 func (s *Store) matching(ctx context.Context, txn *layout.Txn, ns uint32, run string, value []byte, f *machine.RunFilter) (*machine.State, error) {
 	key := layout.HeadKey(ns, run)
 	if value == nil {
@@ -95,8 +95,8 @@ func (s *Store) matching(ctx context.Context, txn *layout.Txn, ns uint32, run st
 	return s.replayed(ctx, txn, head, tail)
 }
 
-// standsElsewhere reports whether the run is certainly not in state: its stored head names another
-// state and no entries follow the head.
+// standsElsewhere reports whether it is certain that the run is not in the workflow state. This is the
+// case if its stored head names another state and no entries follow the head.
 func standsElsewhere(txn *layout.Txn, key, head []byte, state string) (bool, error) {
 	current, err := codec.HeadCurrent(head)
 	if err != nil || string(current) == state {
@@ -156,9 +156,9 @@ func matches(st *machine.State, f *machine.RunFilter) bool {
 // indexLook limits the number of rows that are counted to compare two indexes.
 const indexLook = 512
 
-// shortest returns the prefixes of the rows that ListRuns reads for a filter: the heads themselves,
-// or the index with the fewest rows. If an index has several prefixes, one per status, the caller
-// merges them.
+// shortest returns the prefixes of the rows that ListRuns reads for a filter. These are the rows of the
+// index with the fewest rows, or the heads themselves. If an index has several prefixes, one for each
+// status, the caller merges them.
 func shortest(txn *layout.Txn, ns uint32, f machine.RunFilter) [][]byte {
 	choices := indexChoices(ns, f)
 	if len(choices) == 0 {

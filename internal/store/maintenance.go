@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// maintenance does background work that no caller waits for and that writes no row: it drops
-// superseded values and runs the engine's own maintenance. The engine's reclaim of disk space runs
-// at the same time, until the same context ends.
+// maintenance does background work that no caller waits for and that writes no row. It drops superseded
+// values and runs the engine's own maintenance. The engine reclaims disk space at the same time, until
+// the same context ends.
 type maintenance struct {
 	store  *Store
 	cancel context.CancelFunc
@@ -59,7 +59,7 @@ func (k *maintenance) run(ctx context.Context) {
 }
 
 // finishRemovals completes removals that stopped because the disk was full. Until a removal is
-// complete, no caller can create the removed thing again.
+// complete, the removed thing cannot be created again.
 func (k *maintenance) finishRemovals(ctx context.Context) {
 	if k.store.Removes() != nil {
 		return
@@ -69,8 +69,8 @@ func (k *maintenance) finishRemovals(ctx context.Context) {
 	}
 }
 
-// failIfDamaged stops all writes if err is not nil, which means that the store has lost data.
-// Otherwise the store would return less than it acknowledged, or accept writes that it will lose.
+// failIfDamaged stops all writes if err is not nil. Such an error means that the store has lost data.
+// Without this, the store would return less than it acknowledged, or accept writes that it will lose.
 func (k *maintenance) failIfDamaged(err error) {
 	if err != nil {
 		k.store.opts.Logger.Error("store damaged, commits stopped", "error", err)

@@ -16,32 +16,33 @@ import (
 
 // Migration is the result of migrating a directory of an older format.
 type Migration struct {
-	// From and To are the old and the new format. If they are equal, no migration was needed.
+	// From is the old format, and To is the new format. If they are equal, no migration was needed.
 	From, To uint32
-	// Rows is the number of rows that were copied unchanged. Repair counts all other rows, which
-	// were computed from the entries.
+	// Rows is the number of rows that were copied unchanged. Repair counts all other rows. They were
+	// computed from the entries.
 	Rows   int64
 	Repair check.Repair
-	// Dir is the directory of the store in the new format. Old is the directory that was migrated.
-	// Its contents are unchanged, but it has another name if the new directory replaced it.
+	// Dir is the directory of the store in the new format. Old is the directory that was migrated. The
+	// contents of Old are unchanged. If the new directory replaced the old one, the old one has another
+	// name.
 	Dir, Old string
 }
 
-// copied lists the kinds of rows that a migration copies: the entries, the rows that cannot be
-// computed from entries, the heads, because they name each run's pack, and the outgoing work,
-// because no entry names the worker that holds it.
+// copied lists the kinds of rows that a migration copies. These are the entries, the rows that cannot
+// be computed from entries, the heads, because they name the pack of each run, and the outgoing work,
+// because no entry contains the worker that holds it.
 var copied = []byte{
 	layout.KindHead, layout.KindEntry, layout.KindOutbox, layout.KindPack, layout.KindPackName, layout.KindPackRef, layout.KindPackBare,
 	layout.KindBlob, layout.KindBlobPiece, layout.KindUpload, layout.KindImport, layout.KindNamespace, layout.KindSubscription, layout.KindDeadLetter, layout.KindDrop,
 }
 
-// Migrate creates a store of this format in the directory to, from the store of the previous format
-// in opts.Dir. graphs returns the graphs of the new store's packs. Migrate computes every row from
-// the entries and proves the result before it marks the new store as complete. The contents of the
-// old directory do not change. No other process may have it open.
+// Migrate creates a store of this format in the directory to, from the store of the previous format in
+// opts.Dir. graphs returns the graphs of the new store's packs. Migrate computes every row from the
+// entries and checks the result before it marks the new store as complete. The contents of the old
+// directory do not change. No other process may have it open.
 //
-// If to is "", the new directory replaces the old one, and the old one is renamed: ".format" and the
-// number of its format are appended to its name. After an interruption at any moment, another call
+// If to is "", the new directory replaces the old one. The old one is renamed: ".format" and the number
+// of its format are appended to its name. If Migrate is interrupted at any moment, the next call
 // continues the migration or starts it again.
 func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (Migration, error) {
 	dir := filepath.Clean(opts.Dir)
@@ -72,7 +73,7 @@ func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) c
 // nextTo returns the path of the new directory that will replace dir.
 func nextTo(dir string) string { return dir + fmt.Sprintf(".format%d", FormatVersion) }
 
-// change replaces the old directory by the new one: it renames dir to before, and next to dir.
+// change replaces the old directory by the new one. It renames dir to before, and then next to dir.
 func change(dir, before, next string, step func(string)) error {
 	if err := os.Rename(dir, before); err != nil {
 		return err
@@ -99,8 +100,8 @@ func migrateError(dir string, err error) error {
 	return nil
 }
 
-// goOn completes a migration that was interrupted while it renamed the directories. It returns true
-// if it did so, and false if the migration has to start again.
+// goOn completes a migration that was interrupted while it renamed the directories, and then returns
+// true. It returns false if the migration has to start again.
 func goOn(dir, next string) (bool, error) {
 	if datadir.Progress(dir) == datadir.Complete {
 		return true, datadir.SettleIn(dir)
@@ -111,7 +112,7 @@ func goOn(dir, next string) (bool, error) {
 	return false, nil
 }
 
-// migrate creates the store in out.Dir. It calls swap at the end, while the old directory is still
+// migrate creates the store in out.Dir. At the end it calls swap while the old directory is still
 // locked.
 func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Store) check.Graphs, swap func() error) (err error) {
 	old, dir, err := openOld(opts)
@@ -145,7 +146,8 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 	return swap()
 }
 
-// openOld opens the database of a directory for copying, after the same proofs as at every start.
+// openOld opens the database of a directory in order to copy it. It makes the same checks as every
+// start.
 func openOld(opts Options) (*Store, *badgerengine.Directory, error) {
 	opts = opts.withDefaults()
 	if held, err := datadir.Holds(opts.Dir); err != nil || !held {
@@ -155,8 +157,8 @@ func openOld(opts Options) (*Store, *badgerengine.Directory, error) {
 	return &Store{opts: opts, engine: dir}, dir, err
 }
 
-// outdated reads the epoch of a store of the previous format. A store of any other format is an
-// error, because only the previous format can be migrated.
+// outdated reads the epoch of a store of the previous format. It returns an error for a store of any
+// other format, because only the previous format can be migrated.
 func (s *Store) outdated() error {
 	var marker []byte
 	err := s.viewAt(s.engine.Last(), func(txn *layout.Txn) (err error) {
@@ -173,7 +175,7 @@ func (s *Store) outdated() error {
 	return nil
 }
 
-// into fills a new store from this old one and proves the new store.
+// into fills a new store from this old store and then checks the new store.
 func (s *Store) into(ctx context.Context, opts Options, found *datadir.AckMark, graphs func(*Store) check.Graphs, out *Migration) (err error) {
 	if last := s.engine.Last(); found != nil && last < found.Group {
 		return layout.Damaged(datadir.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, last)
@@ -191,7 +193,7 @@ func (s *Store) into(ctx context.Context, opts Options, found *datadir.AckMark, 
 		}
 	}
 	opts.migrated("copied")
-	// As at every start, imports and removals that the old store had not completed are cleaned up.
+	// Imports and removals that the old store had not completed are cleaned up, as in every start.
 	if err := fresh.finishInterrupted(ctx); err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// MoveOut opens the engine of a store while do runs, so that do can copy it. No other process may
-// have the store open. MoveOut writes no rows. Errors: those of [Open].
+// MoveOut opens the engine of a store and calls do, so that do can copy the engine. No other process
+// may have the store open. MoveOut writes no rows. Errors: the errors of [Open].
 func MoveOut(opts Options, do func(from engine.Engine) error) (err error) {
 	s, err := openQuiet(opts)
 	if err != nil {
@@ -44,10 +44,9 @@ func openQuiet(opts Options) (*Store, error) {
 	return &Store{opts: opts, engine: e}, err
 }
 
-// MoveIn copies a store, with its epoch, its groups and the keys of its runs, into the directory
-// opts.Dir, which must be empty or absent. The directory gets this name only when it is complete
-// and proven. If MoveIn is interrupted at any moment, the next call starts again from the
-// beginning.
+// MoveIn copies a store into the directory opts.Dir, with its epoch, its groups and the keys of its
+// runs. The directory must be empty or absent. The directory gets this name only when it is complete
+// and checked. If MoveIn is interrupted at any moment, the next call starts again from the beginning.
 func MoveIn(ctx context.Context, opts Options, from engine.Engine, graphs func(*Store) check.Graphs) (report check.Report, err error) {
 	opts = opts.withDefaults()
 	place := stagedAt(opts.Dir)
@@ -80,7 +79,7 @@ func MoveIn(ctx context.Context, opts Options, from engine.Engine, graphs func(*
 	return report, place.Settle(opts.migrated)
 }
 
-// sameAs compares the pairs of the directory with those of the engine that it was copied from.
+// sameAs compares the pairs of the directory with the pairs of the engine from which it was copied.
 func (o Options) sameAs(ctx context.Context, from engine.Engine) error {
 	dir, err := badgerengine.OpenOld(o.directory())
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/engine"
 )
 
-// Options configure the opening of a store. Only Dir is required.
+// Options configure how a store is opened. Only Dir is required.
 type Options struct {
 	// Dir is the directory of the database. Open creates it if it does not exist.
 	Dir string
@@ -20,15 +20,15 @@ type Options struct {
 	Logger *slog.Logger
 
 	// EncryptionKey has 16, 24 or 32 bytes. It encrypts all data in the directory that came from
-	// callers. If it is nil, nothing is encrypted. Whether a directory is encrypted is decided at
-	// its creation and cannot be changed later.
+	// callers. If it is nil, nothing is encrypted. This is decided when a directory is created and
+	// cannot be changed later.
 	EncryptionKey []byte
-	// DataKeyAge is how long new files are encrypted under one data key, which is stored in the
-	// directory under EncryptionKey. Default 10 days.
+	// DataKeyAge is how long new files are encrypted with the same data key. The data key is stored in
+	// the directory, encrypted with EncryptionKey. Default 10 days.
 	DataKeyAge time.Duration
 
-	// MemTableSize is the size of Badger's memtable in bytes, 8 MiB to 64 MiB. Default 32 MiB.
-	// Badger accepts 15 % of it in one transaction, which limits the size of a group.
+	// MemTableSize is the size of Badger's memtable in bytes, from 8 MiB to 64 MiB. Default 32 MiB.
+	// Badger accepts 15 % of it in one transaction. This limits the size of a group.
 	MemTableSize int64
 	// BlockCache and IndexCache are the sizes of Badger's caches in bytes. Defaults 32 MiB and 16
 	// MiB.
@@ -37,7 +37,8 @@ type Options struct {
 	// MinFree is the free space in bytes below which new work is refused with
 	// DISK_LOW. Default max(256 MiB, 2 x MemTableSize).
 	MinFree int64
-	// FreeSpace returns the free bytes of a directory's file system. Default: the result of statfs.
+	// FreeSpace returns the free space of a directory's file system in bytes. Default: the result of
+	// statfs.
 	FreeSpace func(dir string) (int64, error)
 
 	// GCInterval is the interval at which space is reclaimed from the value log. Default 10 min.
@@ -48,47 +49,47 @@ type Options struct {
 	// MarkInterval is the interval at which the watermarks of the queues are stored. Default 10 s.
 	MarkInterval time.Duration
 
-	// Repair must be set before [Store.Repair] is called. The store then opens even if its rows of
+	// Repair must be set before [Store.Repair] is called. With it, the store opens even if its rows of
 	// cursors are damaged, and Open does not check that the last acknowledged commit exists.
 	Repair bool
-	// migrating is true while a migration or a move creates the store. epoch is then the epoch of
-	// the old store.
+	// migrating is true while a migration or a move creates the store. In this case epoch is the epoch
+	// of the old store.
 	migrating bool
 	epoch     *[16]byte
 
 	// Engine opens the engine that keeps the pairs. Default: Badger in Dir.
 	Engine func(Options) (engine.Engine, error)
 
-	// Hooks are called at the steps of the committer. Benchmarks measure times with them, and tests
-	// make steps fail.
+	// Hooks are called at the steps of the committer. Benchmarks use them to measure times, and tests
+	// use them to make steps fail.
 	Hooks Hooks
 }
 
-// Hooks are called by the committer around each group, and by the steps of Open and Migrate. Any of
-// them may be nil.
+// Hooks are functions that the committer calls around each group, and that Open and Migrate call after
+// their steps. Each may be nil.
 type Hooks struct {
-	// BeforeCommit runs before the group is handed to the engine. An error is treated as an error
-	// of the commit: its outcome counts as unknown.
+	// BeforeCommit runs before the group is passed to the engine. If it returns an error, this is
+	// treated as an error of the commit, and the outcome of the commit is unknown.
 	BeforeCommit func(Group) error
-	// AfterCommit runs when the engine has synced the group, before any caller is answered. An
-	// error is treated as an error of the commit.
+	// AfterCommit runs after the engine has synced the group and before any caller is answered. If it
+	// returns an error, this is treated as an error of the commit.
 	AfterCommit func(Group) error
 	// Answered runs after the group's callers were answered.
 	Answered func(Group)
-	// Opening runs after each step of Open: "locked", "inspected", "cleared",
-	// "opened", "marked", "confirmed".
+	// Opening runs after each step of Open. The steps are "locked", "inspected", "cleared", "opened",
+	// "marked" and "confirmed".
 	Opening func(step string)
-	// RunKeys runs before each write and each sync of the file of run keys. An error is treated as
-	// an error of that step.
+	// RunKeys runs before each write and each sync of the file of run keys. If it returns an error, the
+	// step fails with this error.
 	RunKeys func(step string) error
-	// Migrating runs after each step of [Migrate]: "cleared", "copied", "repaired",
-	// "proven", "complete", "moved", "placed".
+	// Migrating runs after each step of [Migrate]. The steps are "cleared", "copied", "repaired",
+	// "proven", "complete", "moved" and "placed".
 	Migrating func(step string)
 }
 
 // Group describes one transaction of the committer.
 type Group struct {
-	// Number counts groups from 1 since the store was opened.
+	// Number is the number of the group, counted from 1 since the store was opened.
 	Number uint64
 	// Batches, Keys and Bytes count the contents of the group.
 	Batches, Keys int

@@ -14,16 +14,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// errStale means that a row was changed between its reading and the commit.
+// errStale means that a row was changed after it was read and before the commit.
 var errStale = errors.New("a pack was registered at the same time")
 
-// packRetries is how often a registration is tried when another registration changes the same rows
+// packRetries is the number of attempts of a registration if other registrations change the same rows
 // at the same time.
 const packRetries = 16
 
-// PutPack stores a pack under its digest and gives it the name id@version. A second registration of
-// the same bytes returns the same row. If the name has other bytes, the error is a *machine.Error
-// PACK_VERSION_TAKEN, unless put.Move is set.
+// PutPack stores a pack under its digest and gives it the name id@version. If the same bytes are
+// registered again, it returns the same row. If the name already belongs to other bytes, the error is a
+// *machine.Error PACK_VERSION_TAKEN, unless put.Move is set.
 func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error) {
 	if err := layout.CheckPack(&put.Row); err != nil {
 		return machine.PackRow{}, err
@@ -50,8 +50,8 @@ func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (ma
 	}
 }
 
-// encodePack returns the row and the writes of a registration, computed from the stored rows. The
-// commit fails if those rows have changed in the meantime.
+// encodePack computes the row and the writes of a registration from the stored rows. The commit fails
+// if the stored rows have changed in the meantime.
 func (s *Store) encodePack(ns uint32, put machine.PackPut) (machine.PackRow, *Writes, error) {
 	row, w := put.Row, &Writes{ns: ns, entry: -1}
 	nameKey, refKey, bareKey := layout.PackKeys(ns, row.ID, row.Version, row.Digest)
@@ -112,9 +112,9 @@ func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, 
 	return nil
 }
 
-// Pack finds a pack by a reference: "id" (the version that was last registered with MakeDefault),
-// "id@version" or "sha256:<hex>". If no pack matches, the error is machine.ErrNoPack. Pack also
-// finds a digest that no name refers to any more, because runs still use it.
+// Pack finds a pack by a reference. The forms are "id" (the version that was last registered with
+// MakeDefault), "id@version" and "sha256:<hex>". If no pack matches, the error is machine.ErrNoPack.
+// Pack also finds a digest that no name refers to any more, because runs still use it.
 func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	var row machine.PackRow
 	err := s.viewIn(ctx, func(txn *layout.Txn) error {
@@ -166,9 +166,9 @@ func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
 	return row.Canonical, ctx.Err()
 }
 
-// findPack returns the value of the name row that a reference means, or nil if no such row exists.
-// Because an id may contain "@", findPack tries every "@" as the end of the id, beginning with the
-// last one.
+// findPack returns the value of the name row that a reference means. It returns nil if there is no such
+// row. An id may contain "@". Therefore findPack tries every "@" as the end of the id, beginning with
+// the last one.
 func findPack(txn *layout.Txn, ns uint32, ref string) ([]byte, error) {
 	if value, err := layout.Get(txn, layout.PackRefKey(ns, ref)); err != nil || value != nil {
 		return value, err
@@ -187,7 +187,7 @@ func findPack(txn *layout.Txn, ns uint32, ref string) ([]byte, error) {
 	return nil, nil
 }
 
-// isDefault reports whether the id without a version means exactly this row.
+// isDefault reports whether the id without a version refers to exactly this row.
 func isDefault(txn *layout.Txn, ns uint32, row *machine.PackRow) (bool, error) {
 	version, err := layout.Get(txn, layout.PackBareKey(ns, row.ID))
 	if err != nil || !bytes.Equal(version, layout.BareValue(row.Version)) {
@@ -202,8 +202,8 @@ func isDefault(txn *layout.Txn, ns uint32, row *machine.PackRow) (bool, error) {
 }
 
 // ListPacks lists registered packs by id and version, without their bytes (Canonical and Source are
-// nil). after is the position after which the page begins, "" for the start. The second result is
-// the position of the next page, "" if no more packs follow.
+// nil). The page begins after the position after; "" means the start. The second result is the position
+// of the next page; it is "" if no more packs follow.
 func (s *Store) ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error) {
 	if limit <= 0 {
 		limit = listDefault

@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// pairSum is a checksum of all pairs of an engine. It does not depend on the order of reading.
+// pairSum is a checksum of all pairs of an engine. It does not depend on the order in which the pairs
+// are read.
 type pairSum struct {
 	Rows  int64
 	Bytes int64
@@ -37,7 +38,7 @@ func (s *pairSum) Add(key, value []byte, group uint64) {
 	s.Rows, s.Bytes, s.Group = s.Rows+1, s.Bytes+int64(len(key)+len(value)), max(s.Group, group)
 }
 
-// sumOf returns the checksum of an engine without writers.
+// sumOf returns the checksum of an engine. The engine must have no writers.
 func sumOf(ctx context.Context, e kv.KV) (s pairSum, err error) {
 	err = eachPair(ctx, e, func(key, value []byte, group uint64) error {
 		s.Add(key, value, group)
@@ -46,8 +47,8 @@ func sumOf(ctx context.Context, e kv.KV) (s pairSum, err error) {
 	return s, err
 }
 
-// eachPair calls do for every pair of an engine without writers, in the order of the keys.
-// key and value are valid only until do returns.
+// eachPair calls do for every pair of an engine, in the order of the keys. The engine must have no
+// writers. key and value are valid only until do returns.
 func eachPair(ctx context.Context, e kv.KV, do func(key, value []byte, group uint64) error) error {
 	view := kv.On(e.View(e.Last()))
 	defer view.Close()
@@ -68,7 +69,7 @@ func eachPair(ctx context.Context, e kv.KV, do func(key, value []byte, group uin
 	return view.Err()
 }
 
-// PairsDifferError means that the copy made by a move differs from the original.
+// PairsDifferError means that the copy that a move made differs from the original.
 type PairsDifferError struct{ From, To pairSum }
 
 // Error returns a text with the counts of the original and of the copy.

@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// DueTimers returns at most limit timers of all namespaces that are due at the time now or earlier,
-// earliest first. The second result is the due time of the first timer that was not returned, or 0
-// if no more timers exist.
+// DueTimers returns at most limit timers of all namespaces that are due at the time now or earlier. The
+// earliest comes first. The second result is the due time of the first timer that was not returned. It
+// is 0 if there are no more timers.
 func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.Timer, int64, error) {
 	var out []machine.Timer
 	next := int64(math.MaxInt64)
@@ -44,8 +44,8 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 	return out, next, nil
 }
 
-// Outbox returns at most limit outbox rows of a kind, of all namespaces, that are due at the time
-// now or earlier, earliest first.
+// Outbox returns at most limit outbox rows of a kind, of all namespaces, that are due at the time now
+// or earlier. The earliest comes first.
 func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
 	var out []machine.OutboxRow
 	for _, ns := range s.readTimestamps.namespaces() {
@@ -62,11 +62,11 @@ func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, 
 	return out[:min(len(out), limit)], nil
 }
 
-// scanQueue calls visit for at most limit rows of a queue that are due by now, beginning at the
-// queue's watermark. It returns the due time of the first row that it did not visit, or MaxInt64 if
-// no more rows exist. Afterwards scanQueue raises the watermark to the first remaining row. The
-// watermark does not pass now, because rows that are set later would then often lie below it. It
-// also does not pass the latest row that the queue ever had.
+// scanQueue calls visit for at most limit rows of a queue that are due at the time now or earlier. It
+// begins at the queue's watermark. It returns the due time of the first row that it did not visit. It
+// returns MaxInt64 if there are no more rows. Afterwards scanQueue raises the watermark to the first
+// remaining row, but not above now. Otherwise rows that are added later would often be below it. It
+// also does not raise it above the latest row that the queue ever had.
 func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limit int, visit func(key, value []byte) error) (int64, error) {
 	k, low := s.watermarks.begin(q)
 	first, next, met := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64)
@@ -110,8 +110,8 @@ func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limi
 	return next, nil
 }
 
-// ReadyRuns returns at most limit runs of the ready index, in the order of their ids. after is the
-// run id after which the result begins, "" for the start.
+// ReadyRuns returns at most limit runs of the ready index, in the order of their ids. The result begins
+// after the run id after. "" means the start.
 func (s *Store) ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error) {
 	var out []string
 	p := layout.Prefix(nil, layout.KindReady, ns)

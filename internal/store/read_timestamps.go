@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// readTimestamps hands out the group at which a read takes place, and counts the running reads. The
-// engine drops superseded values up to the group that [readTimestamps.oldest] returns, so that a
-// running read never loses what it needs.
+// readTimestamps assigns a group to each read and counts the running reads. The engine drops values
+// that were superseded up to the group that [readTimestamps.oldest] returns. So a running read never
+// loses a value that it needs.
 type readTimestamps struct {
 	mu sync.Mutex
 	// ts is the number of the last synced group. tails maps each namespace to its newest cursor.
@@ -82,8 +82,8 @@ func (r *readTimestamps) namespaces() []uint32 {
 	return out
 }
 
-// oldest returns the oldest group that a running or new read may use. Values that were superseded
-// at or before it are no longer needed.
+// oldest returns the oldest group that a running or new read may use. Values that were superseded at
+// this group or earlier are no longer needed.
 func (r *readTimestamps) oldest() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,8 @@ func (r *readTimestamps) shut() {
 	}
 }
 
-// txnOf returns a transaction that reads a snapshot. Closing the transaction closes the snapshot.
+// txnOf returns a transaction that reads a snapshot. When the transaction is closed, the snapshot is
+// closed too.
 func (s *Store) txnOf(snap kv.Snapshot) *layout.Txn {
 	txn := &layout.Txn{View: kv.On(snap)}
 	if keys := s.engine.Keys(); keys != nil {
@@ -113,8 +114,8 @@ func (s *Store) txnOf(snap kv.Snapshot) *layout.Txn {
 	return txn
 }
 
-// reading runs read and closes the view. It turns decoding errors into errors of damage. If a read
-// of the view failed, reading returns that error even if the function read ignored it.
+// reading calls read and then closes the view. It converts decoding errors to errors of damage. If a
+// read of the view failed, reading returns this error, even if the function read ignored it.
 func reading(txn *layout.Txn, read func(txn *layout.Txn) error) error {
 	defer txn.Close()
 	err := read(txn)
@@ -124,17 +125,17 @@ func reading(txn *layout.Txn, read func(txn *layout.Txn) error) error {
 	return layout.Typed(err)
 }
 
-// viewAt reads at the given group or at a later one.
+// viewAt reads the given group or a later one.
 func (s *Store) viewAt(group uint64, read func(txn *layout.Txn) error) error {
 	return reading(s.txnOf(s.engine.View(group)), read)
 }
 
-// inView is the context key under which a replay finds the view that it must read in.
+// inView is the context key for the view that a replay must use.
 type inView struct{ of *Store }
 
-// viewIn reads in the view that ctx belongs to. If ctx belongs to none, viewIn works like view.
-// Where a view occupies a connection, this prevents a deadlock: a second view would wait for a
-// connection while the caller already holds one.
+// viewIn reads in the view that ctx contains. If ctx contains none, it does the same as view. If each
+// view needs a connection, this prevents a deadlock: a second view would wait for a connection while
+// the caller already has one.
 func (s *Store) viewIn(ctx context.Context, read func(txn *layout.Txn) error) error {
 	if txn, ok := ctx.Value(inView{s}).(*layout.Txn); ok {
 		return layout.Typed(read(txn))

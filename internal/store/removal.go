@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/removal"
 )
 
-// DeleteRun deletes a run that has ended and waits until the deletion is synced; see
+// DeleteRun deletes a run that has ended and waits until the deletion is synced, see
 // [removal.Remover.Run].
 func (s *Store) DeleteRun(ctx context.Context, ns uint32, run string, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
 	if err := s.eraser.ForDeletion(ctx, ns, run, &asked); err != nil {
@@ -17,7 +17,7 @@ func (s *Store) DeleteRun(ctx context.Context, ns uint32, run string, asked mach
 	return s.remover.Run(ctx, ns, run, asked)
 }
 
-// RunBytes returns about how many bytes the rows of a run occupy on disk; see
+// RunBytes returns the approximate disk space of the rows of a run in bytes, see
 // [removal.Remover.Bytes].
 func (s *Store) RunBytes(ctx context.Context, ns uint32, run string) (int64, error) {
 	return s.remover.Bytes(ctx, ns, run)
@@ -28,13 +28,13 @@ func (s *Store) Untold(ctx context.Context, ns uint32, run string) (bool, error)
 	return s.remover.Untold(ctx, ns, run)
 }
 
-// ForgetDeleted removes the remains of the runs of a namespace that were deleted before a time, in
-// Unix nanoseconds; see [removal.Remover.Prune].
+// ForgetDeleted removes the remains of the runs of a namespace that were deleted before a time, in Unix
+// nanoseconds, see [removal.Remover.Prune].
 func (s *Store) ForgetDeleted(ctx context.Context, ns uint32, before int64) (int, error) {
 	return s.remover.Prune(ctx, ns, before)
 }
 
-// View reads at the last synced group. It is for the packages of the store.
+// View reads the last synced group. It is for the packages of the store.
 func (s *Store) View(read func(txn *layout.Txn) error) error { return s.view(read) }
 
 // writeRemoval stores one change of a removal and reports the freed bytes to the engine.
@@ -50,7 +50,7 @@ func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
 	return err
 }
 
-// Removes returns nil if the disk has space for one page of a removal. Otherwise it returns the
+// Removes returns nil if the disk has enough space for one page of a removal. Otherwise it returns the
 // reason.
 func (s *Store) Removes() error {
 	return s.checkSpace(&Writes{reclaimsSpace: true, size: size{bytes: dropBytes}})
@@ -61,8 +61,7 @@ func (s *Store) checkSpace(w *Writes) error {
 	return s.engine.CheckSpace(w.size.bytes, w.reclaimsSpace)
 }
 
-// dropRun completes the removal of a run that was interrupted. p is the prefix of the removal's
-// mark.
+// dropRun completes an interrupted removal of a run. p is the prefix of the removal's mark.
 func (s *Store) dropRun(ctx context.Context, p []byte) error {
 	ns, run, err := layout.RunOf(p)
 	if err != nil {

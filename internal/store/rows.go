@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Consumed looks up a used idempotency id. key names the scope, the kind, the id, and the run or
-// the principal. The result adds the body hash and the records, and, for an id of a principal, the
-// run that it started. The second result is false if the id was not used.
+// Consumed looks up a used idempotency id. key contains the scope, the kind, the id, and the run or the
+// principal. The result also contains the body hash and the records. For an id of a principal it also
+// contains the run that the id started. The second result is false if the id was not used.
 func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return key, false, err
@@ -30,7 +30,7 @@ func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (ma
 		if key, erased, err = txn.Dedupe(key, value); err != nil || !erased {
 			return err
 		}
-		// The body hash is erased, so the sidecar cannot recognize a repetition of the request.
+		// The body hash is erased, so a repeat of the request cannot be recognized.
 		return layout.Withheld(txn, ns, key.RunID)
 	})
 	if err != nil {
@@ -39,8 +39,8 @@ func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (ma
 	return key, found, nil
 }
 
-// ArtifactVersions lists the writes of one artifact with seq <= atSeq in order, or only the last of
-// them. The values themselves are in the records with those seqs.
+// ArtifactVersions lists the writes of one artifact with seq <= atSeq, in order. If newestOnly is true,
+// it returns at most the last one. The values themselves are in the records with those seqs.
 func (s *Store) ArtifactVersions(ctx context.Context, ns uint32, run, artifact string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
 	return s.versions(ctx, ns, run, artifact, 0, atSeq, newestOnly)
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Limits of one read: the number of records and the bytes. They limit the time that a transaction
-// stays open.
+// These constants limit one read, by the number of records and by the bytes. They limit how long a
+// transaction stays open.
 const (
 	pageRecords = 256
 	pageBytes   = 1 << 20
 )
 
-// bound sets the defaults of a page and reduces its limits to the maximum.
+// bound sets the defaults of a page and lowers its limits to the maximum.
 func bound(p machine.Page) machine.Page {
 	if p.Records <= 0 || p.Records > pageRecords {
 		p.Records = pageRecords
@@ -29,9 +29,9 @@ func bound(p machine.Page) machine.Page {
 	return p
 }
 
-// Head returns the state of a run. If the run does not exist, the error is machine.ErrNoRun.
-// Because new inputs continue from this state, a missing entry with later entries after it is
-// damage, and not the end of the run.
+// Head returns the state of a run. If the run does not exist, the error is machine.ErrNoRun. New inputs
+// continue from this state. Therefore a missing entry that is followed by later entries is treated as
+// damage, and not as the end of the run.
 func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -50,9 +50,8 @@ func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State
 	return st, nil
 }
 
-// Entries returns the entries of a run that hold records >= from, in order. For an unknown run
-// it returns none; for a deleted run it returns an error. It reads at most 256 entries and
-// about 1 MiB.
+// Entries returns the entries of a run that contain records >= from, in order. For an unknown run it
+// returns none. For a deleted run it returns an error. It reads at most 256 entries and about 1 MiB.
 func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error) {
 	page = bound(page)
 	var out []machine.Entry
@@ -132,8 +131,8 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 	return e, nil
 }
 
-// noRecord returns the error for a record that was not found: damage if the record must exist,
-// otherwise machine.ErrNoRecord.
+// noRecord returns the error for a record that was not found. If the record must exist, this is damage.
+// Otherwise it is machine.ErrNoRecord.
 func noRecord(txn *layout.Txn, ns uint32, run string, seq uint64) error {
 	last, err := layout.LastSeq(txn, layout.HeadKey(ns, run))
 	if err == nil && seq >= 1 && seq <= last {
@@ -148,9 +147,9 @@ func noRecord(txn *layout.Txn, ns uint32, run string, seq uint64) error {
 	return err
 }
 
-// firstOf returns the first record of the entry that contains the record seq: the last entry that
-// begins at or before seq. It returns 0 if no such entry exists. A caller that reads page by page
-// asks for the first record of an entry, so firstOf tries that key before it scans backwards.
+// firstOf returns the first record of the entry that contains the record seq. This is the last entry
+// that begins at or before seq. It returns 0 if there is no such entry. A caller that reads page by
+// page passes the first record of an entry, so firstOf tries this key before it scans backwards.
 func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error) {
 	if seq <= 1 {
 		return 1, nil
@@ -172,8 +171,8 @@ func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error)
 	return binary.BigEndian.Uint64(key[len(p):]), nil
 }
 
-// Checkpoint returns the newest stored copy of a run's state whose seq is at most the given one. A
-// replay starts from it. Checkpoint returns nil if the replay must start at the first entry.
+// Checkpoint returns the newest checkpoint of a run whose seq is not greater than the given seq. A
+// replay starts from it. If Checkpoint returns nil, the replay must start at the first entry.
 func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint64) (*machine.State, error) {
 	var st *machine.State
 	err := s.view(func(txn *layout.Txn) error {

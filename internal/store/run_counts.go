@@ -12,12 +12,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// viewFunc reads the store at its last synced group.
+// viewFunc reads the last synced group of the store.
 type viewFunc func(read func(txn *layout.Txn) error) error
 
-// runCounts counts the runs of each namespace by status. The first request counts the rows of
-// the status index; afterwards every synced group adds its changes, so that a count reads no
-// rows. Counts are only in memory. The zero value is ready.
+// runCounts counts the runs of each namespace by status. The first request counts the rows of the
+// status index. After that, every synced group adds its changes to the counts, so that a count reads no
+// rows. The counts are only in memory. The zero value is ready for use.
 type runCounts struct {
 	mu         sync.Mutex
 	namespaces map[uint32]*namespaceCount
@@ -28,10 +28,10 @@ type namespaceCount struct {
 	// counted is closed when runs or err is set.
 	counted chan struct{}
 	runs    map[string]int
-	// ts is the group at which the rows were counted. runs includes the changes up to that group.
+	// ts is the group at which the rows were counted. runs includes all changes up to that group.
 	ts  uint64
 	err error
-	// missed are the changes of groups that were synced while the rows were being counted.
+	// missed are the changes of groups that were synced while the rows were counted.
 	missed []statusChange
 }
 
@@ -48,8 +48,8 @@ type statusChange struct {
 // statusIndex is the name of the index that is counted.
 const statusIndex = "status"
 
-// Synced adds the changes of a synced group to the counts. Call it after the group was published to
-// reads.
+// Synced adds the changes of a synced group to the counts. It must be called after the group was
+// published to reads.
 func (c *runCounts) Synced(ts uint64, ops iter.Seq[*layout.Op]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,13 +102,13 @@ func statusOf(key []byte) (status string, ok bool) {
 	return status, ok
 }
 
-// indexNameAt is where the name of an index begins in its keys.
+// indexNameAt is the position in a key at which the name of the index begins.
 const indexNameAt = 1 + 4
 
 var statusName = layout.AppendName(nil, statusIndex)
 
-// Count returns how many runs of a namespace have one of the statuses, as of the last synced group
-// or a later one. The first caller counts the rows. Other callers wait for it, or until ctx ends.
+// Count returns how many runs of a namespace have one of the statuses, at the last synced group or a
+// later one. The first caller counts the rows. Other callers wait until this is done or ctx ends.
 func (c *runCounts) Count(ctx context.Context, view viewFunc, ns uint32, statuses []string) (int, error) {
 	for {
 		t, mine := c.countOf(ns)
@@ -126,7 +126,8 @@ func (c *runCounts) Count(ctx context.Context, view viewFunc, ns uint32, statuse
 		if mine {
 			return 0, t.err
 		}
-		// The caller that was counting failed, perhaps because its own context ended. Try again.
+		// The caller that was counting failed, perhaps because its own context ended. So this caller
+		// tries again.
 	}
 }
 
@@ -140,7 +141,7 @@ func (c *runCounts) sum(t *namespaceCount, statuses []string) int {
 	return n
 }
 
-// countOf returns the count of a namespace. If mine is true, the caller must fill it.
+// countOf returns the count of a namespace. If mine is true, the caller must count the rows.
 func (c *runCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,8 +156,8 @@ func (c *runCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
 	return t, true
 }
 
-// fill counts the rows. Synced already records the changes of this namespace, so that every group
-// which the snapshot does not include is among the missed changes.
+// fill counts the rows. Synced already records the changes of this namespace, so the missed changes
+// include every group that the snapshot does not include.
 func (c *runCounts) fill(ctx context.Context, view viewFunc, ns uint32, t *namespaceCount) {
 	runs, ts := make(map[string]int), uint64(0)
 	err := view(func(txn *layout.Txn) error {

@@ -8,18 +8,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// runMerge merges the rows under several prefixes into one sequence of runs. The rows under each
-// prefix are sorted by run.
+// runMerge merges the rows under several prefixes into one ordered sequence of runs. The rows under
+// each prefix are sorted by run.
 type runMerge struct {
 	newest  bool
 	sources []*runSource
-	// Head is the head of the run that Next returned, if the rows are heads; otherwise nil. It is
+	// Head is the head of the run that Next returned, if the rows are heads. Otherwise it is nil. It is
 	// valid until the next call.
 	Head []byte
 }
 
-// runSource is the scan of one prefix. run is the run of its current row. The name of the run
-// begins after the first base bytes of the key.
+// runSource is the scan of one prefix. run is the run of its current row. base is the number of bytes
+// in the key before the name of the run.
 type runSource struct {
 	it   kv.Iterator
 	p    []byte
@@ -28,7 +28,8 @@ type runSource struct {
 	ok   bool
 }
 
-// newRunMerge begins after the run after, and includes only runs whose ids begin with id.
+// newRunMerge returns a runMerge that begins after the run after, and includes only runs whose ids
+// begin with id.
 func newRunMerge(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after string) *runMerge {
 	w := &runMerge{newest: newest}
 	for _, base := range prefixes {

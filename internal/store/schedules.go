@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// ScheduleStore stores how far each schedule has run. It is safe for concurrent use.
+// ScheduleStore stores the progress of each schedule. Safe for concurrent use.
 type ScheduleStore struct {
 	// View reads the store. Write commits rows and waits until they are synced.
 	View  func(read func(txn *layout.Txn) error) error
@@ -32,13 +32,13 @@ func (a *ScheduleStore) Marks(ctx context.Context) (marks []machine.ScheduleMark
 	return marks, nil
 }
 
-// Put stores how far a schedule has run, and waits until it is synced.
+// Put stores the progress of a schedule and waits until it is synced.
 func (a *ScheduleStore) Put(ctx context.Context, m machine.ScheduleMark) error {
 	return a.set(ctx, &m, layout.Op{Value: codec.EncodeSchedule(&m)})
 }
 
-// Drop removes the mark of a schedule and waits until the removal is synced. A mark that does not
-// exist is no error.
+// Drop removes the mark of a schedule and waits until the removal is synced. If the mark does not
+// exist, this is no error.
 func (a *ScheduleStore) Drop(ctx context.Context, m machine.ScheduleMark) error {
 	return a.set(ctx, &m, layout.Op{Delete: true})
 }

@@ -12,15 +12,15 @@ import (
 // is not yet complete.
 const movedMark = "moved\n"
 
-// stagedDir describes where a move creates a directory: it is built under the name Next and then
-// renamed to Final, which must be empty or absent.
+// stagedDir describes where a move creates a directory. The directory is built under the name Next and
+// then renamed to Final. Final must be empty or absent.
 type stagedDir struct{ Final, Next string }
 
 // stagedAt returns the stagedDir for a final name.
 func stagedAt(final string) stagedDir { return stagedDir{Final: final, Next: final + ".migrating"} }
 
-// Clear removes only the remains of an interrupted call, under the final name or the temporary
-// one. Errors: [datadir.ErrLocked].
+// Clear removes the remains of an interrupted call, under the final name or the temporary name, and
+// nothing else. Errors: [datadir.ErrLocked].
 func (p stagedDir) Clear() error {
 	if UnfinishedMove(p.Final) {
 		err := datadir.WithLock(p.Final, func() error { return datadir.Remove(p.Final) })
@@ -31,7 +31,7 @@ func (p stagedDir) Clear() error {
 	return datadir.ClearFor(p.Next)
 }
 
-// Settle gives the new directory its final name. Until then the directory cannot be opened.
+// Settle renames the new directory to its final name. Before that, the directory cannot be opened.
 func (p stagedDir) Settle(step func(string)) error {
 	if err := datadir.SetProgress(p.Next, movedMark); err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// ContentStats counts the contents of a store: rows, runs and bytes, by namespace.
+// ContentStats counts the contents of a store by namespace: rows, runs and bytes.
 type ContentStats struct {
-	// Namespaces are in the order of their numbers. Shared counts the rows that belong to no
+	// Namespaces are in the order of their numbers. Shared counts the rows that do not belong to a
 	// namespace.
 	Namespaces []*NamespaceStats
 	Shared     []*RowStats
@@ -28,8 +28,8 @@ type NamespaceStats struct {
 	Runs                                     map[string]int64
 	Entries, Records, Deleted, Blobs         int64
 	Consumers, Webhooks, Pushes, DeadLetters int64
-	// Oldest and Newest are the times at which the first and the last run were started, in Unix
-	// nanoseconds. They are 0 if the namespace has no runs.
+	// Oldest is the time at which the first run was started, and Newest the time at which the last run
+	// was started, in Unix nanoseconds. They are 0 if the namespace has no runs.
 	Oldest, Newest int64
 	Rows           []*RowStats
 }
@@ -41,16 +41,16 @@ type RowStats struct {
 	Rows, Keys, Values int64
 }
 
-// statsPage is the number of rows that one read covers.
+// statsPage is the number of rows in one read.
 const statsPage = 4096
 
-// sharedKinds are the kinds whose rows belong to no namespace, although their keys look like keys
+// sharedKinds are the kinds whose rows do not belong to a namespace, although their keys look like keys
 // of a namespace.
 var sharedKinds = []byte{layout.KindFormat, layout.KindPack, layout.KindNamespace, layout.KindBackup}
 
-// measure reads the whole store page by page, at one moment. It decodes no entries, and its memory
-// does not depend on the size of the store. step is called for each row; an error of step ends the
-// measurement.
+// measure reads the whole store page by page, at one moment. It does not decode entries, and its memory
+// does not depend on the size of the store. step is called for each row. If it returns an error, the
+// measurement ends.
 func measure(view viewFunc, step func() error) (ContentStats, error) {
 	m := &meter{step: step, namespaces: map[uint32]*NamespaceStats{}}
 	m.namespace(0)
@@ -86,8 +86,8 @@ func (m *meter) namespace(number uint32) *NamespaceStats {
 	return s
 }
 
-// page counts one page of rows, beginning at the key from. next is the key at which the following
-// page begins, nil if no rows follow.
+// page counts one page of rows, beginning at the key from. next is the key at which the following page
+// begins. It is nil if no rows follow.
 func (m *meter) page(txn *layout.Txn, from []byte) (next []byte, err error) {
 	kind := from[:1]
 	it := txn.Scan(kv.Range{Prefix: kind})
@@ -147,7 +147,8 @@ func (m *meter) named(item *kv.Iterator) error {
 	})
 }
 
-// count adds what a key shows about the namespace, besides its size.
+// count adds the data about the namespace that a key contains. The size of the key is counted
+// elsewhere.
 func (s *NamespaceStats) count(txn *layout.Txn, key []byte) error {
 	switch key[0] {
 	case layout.KindEntry:

@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// HoldStep stores which worker an attempt of a step was assigned to, and waits until this is
-// synced. The holder is stored in the row of the step's outgoing work, which disappears with the
-// attempt, so that nothing has to clear it. If the row does not exist, the error is
-// [machine.ErrNoStep]. Other errors are those of a commit.
+// HoldStep stores which worker an attempt of a step was assigned to, and waits until this is synced.
+// The holder is stored in the row of the step's outgoing work. This row is removed with the attempt, so
+// the holder does not have to be cleared. If the row does not exist, the error is [machine.ErrNoStep].
+// Other errors are the errors of a commit.
 func (s *Store) HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error {
 	return s.write(ctx, holdWrites(row, holder))
 }
@@ -26,16 +26,16 @@ func holdWrites(row machine.OutboxRow, holder machine.StepHolder) *Writes {
 	}
 }
 
-// DropOutbox removes a row of outgoing work that is done, and waits until the removal is synced. A
-// row that no longer exists is no error.
+// DropOutbox removes a row of outgoing work that is done, and waits until the removal is synced. If the
+// row no longer exists, this is no error.
 func (s *Store) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	return s.write(ctx, &Writes{
 		ns: row.Namespace, entry: -1, ops: []layout.Op{{Key: layout.OutboxKey(nil, row.Namespace, &row), Delete: true}},
 	})
 }
 
-// StepHolder returns the holder that [Store.HoldStep] stored last. If the row does not exist, the
-// error is [machine.ErrNoStep].
+// StepHolder returns the holder that [Store.HoldStep] last stored. If the row does not exist, the error
+// is [machine.ErrNoStep].
 func (s *Store) StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
 	var holder machine.StepHolder
 	err := s.view(func(txn *layout.Txn) error {

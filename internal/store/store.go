@@ -21,17 +21,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/removal"
 )
 
-// FormatVersion is the newest format of the whole store. Opening a store in a format that this
-// program does not support returns a *[FormatError].
+// FormatVersion is the newest format of the whole store. If a store has a format that this program does
+// not support, opening it returns a *[FormatError].
 const FormatVersion = layout.Format
 
-// Store keeps runs in one engine. Its methods are safe for concurrent use.
+// Store keeps runs in one engine. Safe for concurrent use.
 type Store struct {
 	opts   Options
 	engine engine.Engine
 	bounds kv.Bounds
 	epoch  [16]byte
-	// needsUpgrade means that the store's marker names an older format than the engine's.
+	// needsUpgrade reports whether the store's marker contains an older format than the engine's
+	// format.
 	needsUpgrade   bool
 	readTimestamps *readTimestamps
 	watermarks     *watermarks
@@ -81,7 +82,7 @@ func Open(opts Options) (*Store, error) {
 	}
 	s.wireErasure()
 	if err := s.start(); err != nil {
-		// Badger has already turned its logs into tables, as at every start.
+		// Badger has already converted its logs to tables, as in every start.
 		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.closeFailed()))
 	}
 	return s, nil
@@ -102,8 +103,7 @@ func (s *Store) step(name string) {
 	}
 }
 
-// openError adds the directory to an error. For damage it also adds the state of the data, and what
-// the operator can do.
+// step reports to tests how far an opening has come.
 func openError(dir, left string, err error) error {
 	if errors.Is(err, layout.ErrDamaged) && dsn.Is(dir) {
 		return fmt.Errorf("open store %s: %w; %s: keep a dump of its schema and restore a backup of the database ('pawl check --store URL' names the damage; docs/operations/postgresql-cluster.md)", dir, err, left)
@@ -114,7 +114,8 @@ func openError(dir, left string, err error) error {
 	return fmt.Errorf("open store %s: %w", dir, err)
 }
 
-// start reads what the store must know before it serves callers.
+// openError adds the directory to an error. For damage it also adds the state of the data and the next
+// step for the operator.
 func (s *Store) start() error {
 	s.bounds = boundsOf(s.engine)
 	if err := s.checkFormat(); err != nil {
@@ -158,7 +159,7 @@ func (s *Store) finishInterrupted(ctx context.Context) error {
 }
 
 // ignoreDamageInRepair ignores damage while the store is open for a repair, because the repair may
-// mend it. The next start then completes the interrupted work.
+// remove the damage. The next start then completes the interrupted work.
 func (s *Store) ignoreDamageInRepair(err error) error {
 	if s.opts.Repair && errors.Is(err, layout.ErrDamaged) {
 		s.opts.Logger.Warn("interrupted removal deferred until after the repair", "error", err)
@@ -167,8 +168,8 @@ func (s *Store) ignoreDamageInRepair(err error) error {
 	return err
 }
 
-// ignoreDiskLow ignores the error of a disk that is nearly full: the store still serves its
-// data, and the removal is done once there is space.
+// ignoreDiskLow ignores the error that the disk is nearly full. The store can still serve its data. The
+// removal is done when there is enough space.
 func (s *Store) ignoreDiskLow(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == diskspace.DiskLow {
 		s.opts.Logger.Warn("interrupted removal deferred, disk almost full", "error", err)
@@ -273,13 +274,13 @@ func (s *Store) loadWatermarks(txn *layout.Txn) error {
 	return nil
 }
 
-// Commit stores a batch in one synced transaction, then sets batch.State.PrevHash to the run's
-// new hash, and batch.State.Unlisted. The context limits only the wait: a batch that was handed
-// over is still committed.
+// Commit stores a batch in one synced transaction. Then it sets batch.State.PrevHash to the run's new
+// hash, and sets batch.State.Unlisted. The context limits only the wait. A batch that the committer has
+// received is still committed.
 //
-// Errors: machine.ErrSeqConflict, machine.ErrConsumed (no row was stored), *machine.Error
-// with DISK_LOW, BATCH_TOO_LARGE or NAME_TOO_LONG (no row was stored), machine.ErrIndeterminate
-// (the store is read-only from then on), [ErrClosed].
+// Errors: machine.ErrSeqConflict, machine.ErrConsumed (no row was stored), *machine.Error with
+// DISK_LOW, BATCH_TOO_LARGE or NAME_TOO_LONG (no row was stored), machine.ErrIndeterminate (afterwards
+// the store is read-only), [ErrClosed].
 func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error) {
 	w, err := s.writesOf(ctx, batch)
 	if err != nil {
@@ -293,9 +294,9 @@ func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Commi
 	return machine.Committed{Cursor: w.cursor, PrevHash: w.prevHash, Hash: w.hash}, nil
 }
 
-// write hands writes to the committer, which checks their preconditions, and waits until they are
-// synced. All changes of the store use it. If the writes drop the rows under a prefix, write
-// removes those rows afterwards, even if the caller no longer waits.
+// write passes writes to the committer, which checks their preconditions, and waits until they are
+// synced. All changes of the store use it. If the writes drop the rows under a prefix, write then
+// removes those rows, even if the caller has stopped waiting.
 func (s *Store) write(ctx context.Context, w *Writes) error {
 	if err := s.checkSize(w); err != nil {
 		return err
@@ -312,11 +313,11 @@ func (s *Store) write(ctx context.Context, w *Writes) error {
 	return s.dropUnder(context.WithoutCancel(ctx), w.dropped)
 }
 
-// Dir returns the directory or URL that the store was opened with.
+// Dir returns the directory or the URL with which the store was opened.
 func (s *Store) Dir() string { return s.opts.Dir }
 
-// Epoch returns the identity of this store, which never changes. A cursor is valid only in the
-// store with the same epoch.
+// Epoch returns the identity of this store. It never changes. A cursor is valid only in the store with
+// the same epoch.
 func (s *Store) Epoch() [16]byte { return s.epoch }
 
 // Stats returns the counts of commits since the store was opened.
@@ -327,8 +328,8 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Failed returns a channel that is closed after an error that leaves it unknown what was stored.
-// Reads still work after that. Every write fails with machine.ErrIndeterminate.
+// Failed returns a channel that is closed after an error that makes it unknown what was stored. After
+// that, reads still work, and every write fails with machine.ErrIndeterminate.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
 func (s *Store) fail(cause error) {
@@ -338,10 +339,10 @@ func (s *Store) fail(cause error) {
 	})
 }
 
-// failure returns the reason why the store failed. Call it after failed was closed.
+// failure returns the reason why the store failed. It may be called only after failed was closed.
 func (s *Store) failure() error { return s.cause }
 
-// Close accepts no more work, stores the batches that wait, waits for running reads and closes the
+// Close stops accepting work, stores the batches that wait, waits for running reads and closes the
 // database. It may be called more than once.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = s.close() })

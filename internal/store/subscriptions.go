@@ -12,16 +12,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// PutSubscription stores a subscription and waits until it is synced. before is the subscription as
-// the caller has read it, or nil if none may exist. If the stored one differs, the error is
-// [machine.ErrSubscriptionChanged].
+// PutSubscription stores a subscription and waits until it is synced. before is the subscription that
+// the caller has read. It is nil if none may exist. If the stored subscription is different, the error
+// is [machine.ErrSubscriptionChanged].
 func (s *Store) PutSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription) error {
 	return s.writeSubscription(ctx, sub, before, nil)
 }
 
-// RecordDeadLetter stores a dead letter together with the new state of its subscription, which has
-// given up a delivery, and waits until both are synced. If the stored subscription differs from
-// before, the error is [machine.ErrSubscriptionChanged].
+// RecordDeadLetter stores a dead letter together with the new state of its subscription, and waits
+// until both are synced. If the stored subscription differs from before, the error is
+// [machine.ErrSubscriptionChanged].
 func (s *Store) RecordDeadLetter(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error {
 	return s.writeSubscription(ctx, sub, before, &letter)
 }
@@ -34,7 +34,8 @@ func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription,
 	}
 	w := &Writes{ns: sub.Namespace, entry: -1, expects: []expect{is}, ops: []layout.Op{{Key: key, Value: codec.EncodeSubscription(&sub)}}}
 	if before == nil {
-		// The dead letters of an earlier subscription with the same key do not belong to this one.
+		// There may be dead letters of an earlier subscription with the same key. They must not become
+		// dead letters of this one.
 		w.expects = append(w.expects, undropped(box, machine.ErrSubscriptionChanged))
 		if sub.Run != "" {
 			kept, err := s.keptOf(sub.Namespace, sub.Run)
@@ -59,9 +60,9 @@ func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription,
 	return nil
 }
 
-// keptOf returns what a new subscription to a run expects in the row of the run's deletion: nil, or
-// the row of an earlier deletion if the run was imported again. If the run is deleted now, the row
-// changes and the commit fails.
+// keptOf returns the value that the row of the run's deletion must have when a subscription to the run
+// is stored. It is nil or, if the run was deleted and imported again, the row of the earlier deletion.
+// If the run is deleted now, the row changes and the commit fails.
 func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
 	err = s.view(func(txn *layout.Txn) error {
 		if there, err := layout.There(txn, ns, run); err != nil || !there {
@@ -73,7 +74,7 @@ func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
 	return kept, err
 }
 
-// Subscription returns a subscription, or nil if it does not exist.
+// Subscription returns a subscription. It returns nil if the subscription does not exist.
 func (s *Store) Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
 	var out *machine.Subscription
 	err := s.view(func(txn *layout.Txn) error {
@@ -91,8 +92,8 @@ func (s *Store) Subscription(ctx context.Context, key machine.SubscriptionKey) (
 	return out, ctx.Err()
 }
 
-// Subscriptions lists the subscriptions of a kind in the order of run and id. If run is "", it
-// lists those of all runs.
+// Subscriptions lists the subscriptions of a kind, in the order of run and id. If run is "", it lists
+// the subscriptions of all runs.
 func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
 	p := append(layout.Prefix(nil, layout.KindSubscription, ns), byte(kind))
 	if run != "" {
@@ -114,9 +115,8 @@ func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.Subsc
 }
 
 // DropSubscription removes a subscription, waits until this is synced, and then removes its dead
-// letters. A missing
-// subscription is no error. From the first of these commits on the subscription is gone for
-// ever, even if a later commit fails.
+// letters. If the subscription is missing, this is no error. After the first of these commits the
+// subscription no longer exists, even if a later commit fails.
 func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKey) error {
 	w := &Writes{ns: key.Namespace, entry: -1, reclaimsSpace: true, ops: []layout.Op{{Key: layout.SubscriptionKey(layout.KindSubscription, key), Delete: true}}}
 	w.drop(layout.SubscriptionKey(layout.KindDeadLetter, key))
@@ -158,13 +158,13 @@ func (s *Store) ListDeadLetters(ctx context.Context, key machine.SubscriptionKey
 	return out, nil
 }
 
-// DiscardDeadLetter removes a dead letter that was delivered after all, and waits until the removal
-// is synced.
+// DiscardDeadLetter removes a dead letter that was delivered later, and waits until the removal is
+// synced.
 func (s *Store) DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
 	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, reclaimsSpace: true, ops: []layout.Op{{Key: layout.DeadLetterKey(key, n), Delete: true}}})
 }
 
-// TrimDeadLetters removes dead letters of a namespace that are too old or too many; see
+// TrimDeadLetters removes dead letters of a namespace that are too old or too many, see
 // [letterTrimmer.Trim].
 func (s *Store) TrimDeadLetters(ctx context.Context, ns uint32, before int64, most int) (int, error) {
 	return s.deadLetterTrimmer().Trim(ctx, ns, before, most)
@@ -183,7 +183,7 @@ func (s *Store) Schedules() *ScheduleStore {
 	}}
 }
 
-// rows calls visit for the rows under a prefix, with copies of key and value.
+// rows calls visit for the rows under a prefix. It passes copies of the key and the value.
 func (s *Store) rows(ctx context.Context, p []byte, visit func(key, value []byte) error) error {
 	return layout.EachRow(ctx, s.view, p, visit)
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// The names of the indexes of tasks. machine.taskIndexes defines their values.
+// These are the names of the indexes of tasks. rules.taskIndexes defines the values in these indexes.
 const (
 	taskIndex    = "task"
 	contextIndex = "context"
 )
 
-// Tasks calls visit with the heads of an owner's tasks until visit returns false, but at most most
-// times. The task whose status is newest comes first; tasks with equal times are in the order of
+// Tasks calls visit with the heads of an owner's tasks. It stops when visit returns false, or after
+// most calls. The task whose status is newest comes first. Tasks with equal times are in the order of
 // their runs. An empty owner means all owners. A context id restricts the tasks to that context.
 func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error {
 	// An owner or a context id may contain the separator of an index value, so every head is
@@ -52,18 +52,18 @@ func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, m
 	return nil
 }
 
-// taskPrefix returns the prefix of the rows of one owner, for any text after the owner in their
+// taskPrefix returns the prefix of the index rows of one owner. Any text may follow the owner in the
 // value.
 func taskPrefix(ns uint32, index, owner string) []byte {
 	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), index)
 	if owner == "" {
 		return p
 	}
-	// The text after the owner continues the name instead of ending it.
+	// The prefix must end with the owner, so the bytes that mark the end of a name are removed.
 	return append(layout.AppendName(p, owner)[:len(layout.AppendName(p, owner))-1], 0xFF)
 }
 
-// showTasks calls visit for tasks whose index rows are already in the wanted order.
+// showTasks calls visit for tasks. The index rows of the tasks must already be in the wanted order.
 func (s *Store) showTasks(ctx context.Context, txn *layout.Txn, ns uint32, p []byte, visit func(*machine.State) bool) error {
 	return eachTask(ctx, txn, ns, p, func(_, run string) (bool, error) {
 		st, err := s.headOf(ctx, txn, ns, run)
@@ -85,7 +85,8 @@ func (s *Store) showEverybodys(ctx context.Context, txn *layout.Txn, ns uint32, 
 	return newest.show(ctx, s, txn, ns, visit)
 }
 
-// taskAge is the number of characters at the end of a value that order an owner's tasks.
+// taskAge is the number of characters at the end of a value that determine the order of an owner's
+// tasks.
 const taskAge = 16
 
 // showContext shows the tasks of a context. It reads every head, because the keys do not contain
@@ -108,14 +109,14 @@ func (s *Store) showContext(ctx context.Context, txn *layout.Txn, ns uint32, own
 	return newest.show(ctx, s, txn, ns, visit)
 }
 
-// taskPlace is the position of a task in the order. The newest task has the smallest age.
+// taskPlace is the position of a task in the order of tasks. The newest task has the smallest age.
 type taskPlace struct {
 	age uint64
 	run string
 }
 
-// newestTasks keeps the positions of the newest tasks and drops those after most, so that its
-// size does not depend on the number of tasks.
+// newestTasks keeps the positions of the newest tasks, at most `most` of them, so that its size does
+// not depend on the number of tasks.
 type newestTasks struct {
 	most  int
 	tasks []taskPlace
@@ -149,8 +150,8 @@ func (n *newestTasks) show(ctx context.Context, s *Store, txn *layout.Txn, ns ui
 	return nil
 }
 
-// eachTask calls see for the keys of an index's rows, with the value and the run of each key, until
-// see returns false.
+// eachTask calls see for each row of an index, with the value and the run of the row's key. It stops
+// when see returns false.
 func eachTask(ctx context.Context, txn *layout.Txn, ns uint32, p []byte, see func(value, run string) (bool, error)) error {
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()

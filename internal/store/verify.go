@@ -10,19 +10,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Check proves every invariant of the store as it was at the last synced commit and
-// returns the first *[Fault]; see [check.Check].
+// Check checks every invariant of the store at the last synced commit and returns the first *[Fault],
+// see [check.Check].
 func (s *Store) Check(ctx context.Context, graphs check.Graphs) (check.Report, error) {
 	return check.Check(ctx, s.view, graphs)
 }
 
-// CheckWatched is like [Store.Check], but it calls step for each row; see [check.Watched].
+// CheckWatched does the same as [Store.Check], and calls step for each row, see [check.Watched].
 func (s *Store) CheckWatched(graphs check.Graphs, step func(soFar *check.Report) error) (check.Report, error) {
 	return check.Watched(s.view, graphs, step)
 }
 
-// Measure counts the present contents of the store. step is called for each row; an error of step
-// ends the measurement. See [measure].
+// Measure counts the current contents of the store. step is called for each row. If it returns an
+// error, the measurement ends. See [measure].
 func (s *Store) Measure(step func() error) (stats ContentStats, err error) {
 	err = s.hold(func(_ uint64, view backup.View) error {
 		stats, err = measure(viewFunc(view), step)
@@ -31,29 +31,30 @@ func (s *Store) Measure(step func() error) (stats ContentStats, err error) {
 	return stats, err
 }
 
-// Repair rebuilds every row that can be computed from entries and that differs from the computed
-// one; see [check.Rebuild]. Open the store with Options.Repair before.
+// Repair rebuilds every row that can be computed from entries and that differs from the computed row,
+// see [check.Rebuild]. The store must be opened with Options.Repair.
 func (s *Store) Repair(ctx context.Context, graphs check.Graphs) (check.Repair, error) {
 	done, err := check.Rebuild(ctx, s.view, func(ops []layout.Op) error { return s.put(ctx, ops) }, graphs)
 	if err == nil {
-		// Rows of any kind may be missing, and an incremental backup would not record that.
+		// Rows of any kind may be missing, and an incremental backup would not record this. So the next
+		// backup must be a full one.
 		err = backup.Forget(ctx, s.view, s.put)
 	}
 	return done, err
 }
 
-// Prove proves the journal of one run; see [check.Prove].
+// Prove checks the journal of one run, see [check.Prove].
 func (s *Store) Prove(ctx context.Context, ns uint32, run string, g *machine.Graph) (machine.Proof, error) {
 	return check.Prove(ctx, s.view, ns, run, g)
 }
 
-// ProveAll proves the journals of all runs, or only of the runs with the id run if it is not "". It
+// ProveAll checks the journals of all runs. If run is not "", it checks only the runs with this id. It
 // calls report for each run, in the order of namespaces and ids.
 func (s *Store) ProveAll(ctx context.Context, run string, graphs check.Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
 	return check.ProveAll(ctx, s.view, run, graphs, report)
 }
 
-// Export writes the portable file of a run; see [exportRun].
+// Export writes the portable file of a run, see [exportRun].
 func (s *Store) Export(ctx context.Context, ns uint32, run string, out io.Writer) error {
 	return exportRun(ctx, s, ns, run, out)
 }

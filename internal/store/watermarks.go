@@ -9,33 +9,33 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// watermarks keep the low watermark of each queue: no existing row is due before it. On an LSM tree
-// the deleted rows of a queue remain until compaction, and a scan from the beginning would read all
-// of them.
+// watermarks contain the low watermark of each queue. No existing row of the queue is due before it.
+// Watermarks are necessary because in an LSM tree the deleted rows of a queue stay until they are
+// compacted, and a scan from the beginning would read all of them.
 //
-// Marks are stored at intervals, reduced by watermarkSlack, so that scans after a restart start
-// there. Only the committer stores them, in the group that it collects: all rows of that group
-// and earlier ones are at or above the mark, and a later row below the mark lowers it in its
-// own group.
+// Watermarks are stored at intervals, lowered by watermarkSlack, so that scans after a restart start
+// there. Only the committer stores them, in the group that it collects. All rows of that group and of
+// earlier groups are at or above the watermark. If a later row is below the watermark, it lowers the
+// watermark in its own group.
 type watermarks struct {
 	mu     sync.Mutex
 	queues map[layout.QueueID]*watermark
 }
 
-// watermarkSlack is how far a stored watermark is below the one in memory, so that a new row that is
-// due now need not lower it.
+// watermarkSlack is the time by which a stored watermark is lower than the one in memory. With it, a
+// new row that is due now does not have to lower the stored watermark.
 const watermarkSlack = int64(time.Minute)
 
 type watermark struct {
 	low int64
-	// stored is the value on disk, MinInt64 if none was stored.
+	// stored is the stored value. It is MinInt64 if none was stored.
 	stored int64
-	// top is the latest due time of any row that was set or seen. The watermark does not pass it,
+	// top is the latest due time of any row that was set or read. The watermark does not rise above it,
 	// because a scan of an empty queue proves nothing about later times.
 	top int64
-	// collected is the earliest row of the group being collected, flying that of the group in
-	// flight; no reader sees these rows yet. seen is the earliest row that was set while a scan
-	// ran.
+	// collected is the earliest row of the group that is being collected. flying is the earliest row of
+	// the group in flight. No reader sees these rows yet. seen is the earliest row that was set while a
+	// scan ran.
 	collected, flying, seen int64
 	scan                    sync.Mutex
 }
@@ -49,8 +49,8 @@ func (m *watermarks) get(q layout.QueueID) *watermark {
 	return k
 }
 
-// set notes a row that is due at the given time, before any reader can see it. It returns the
-// op that lowers the stored mark, if that is necessary.
+// set records that a row is due at the given time. It must be called before any reader can see the row.
+// If the stored watermark must be lowered, set returns the op that does this.
 func (m *watermarks) set(q layout.QueueID, at int64) *layout.Op {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +63,7 @@ func (m *watermarks) set(q layout.QueueID, at int64) *layout.Op {
 	return layout.MarkOp(q, k.stored)
 }
 
-// sent is called when the group being collected is sent: its rows are in flight from then on.
+// sent is called when the group that was collected is sent. Its rows are then in flight.
 func (m *watermarks) sent() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +72,7 @@ func (m *watermarks) sent() {
 	}
 }
 
-// synced is called when the group in flight is synced: its rows are visible from then on.
+// synced is called when the group in flight is synced. Its rows are then visible.
 func (m *watermarks) synced() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +94,8 @@ func (m *watermarks) begin(q layout.QueueID) (*watermark, int64) {
 	return k, k.low
 }
 
-// finish ends a scan that found no existing row before first. met is the latest row that the scan
-// saw, MinInt64 if it saw none.
+// finish ends a scan that found no existing row before first. met is the latest row that the scan read.
+// It is MinInt64 if the scan read none.
 func (m *watermarks) finish(k *watermark, first, met int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ func (m *watermarks) finish(k *watermark, first, met int64) {
 	k.scan.Unlock()
 }
 
-// rises reports whether the watermark has risen so far that storing it is worthwhile.
+// rises reports whether the watermark has risen far enough to make storing it worthwhile.
 func (k *watermark) rises() bool {
 	return k.low > math.MinInt64+watermarkSlack && k.low-watermarkSlack > k.stored
 }
@@ -121,7 +121,7 @@ func (m *watermarks) behind() (n int) {
 	return n
 }
 
-// moved lists the ops that bring the stored marks up to date, for the group being collected. No
+// moved lists the ops that update the stored watermarks, for the group that is being collected. No
 // other batch may be admitted between this call and those ops.
 func (m *watermarks) moved() []layout.Op {
 	m.mu.Lock()

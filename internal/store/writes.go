@@ -7,17 +7,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// expect is a precondition on one key: the key must have this value, or must be absent if value is
-// nil.
+// expect is a precondition on one key. The key must have this value. If value is nil, the key must be
+// absent.
 type expect struct {
 	key, value []byte
-	// predicate, if not nil, checks the stored value instead of a comparison with value.
+	// predicate checks the stored value if it is not nil. In this case the stored value is not compared
+	// with value.
 	predicate func(value []byte) bool
 	// err is the error of the commit if the precondition does not hold.
 	err error
 }
 
-// present is a predicate that holds for every value.
+// present is a predicate that accepts every value of an existing key.
 func present(value []byte) bool { return value != nil }
 
 // Writes is an encoded batch: the rows that one commit sets, and the preconditions of the commit.
@@ -25,27 +26,28 @@ type Writes struct {
 	ns  uint32
 	ops []layout.Op
 
-	// entry is the index in ops of the journal entry, into which the committer writes the cursor.
+	// entry is the index of the journal entry in ops. The committer writes the cursor into this entry.
 	// It is negative if the writes have no journal entry.
 	entry int
-	// run is the head key of the run. The run's last seq must be prev, and becomes last. runID is
-	// the name of the run in the row of cursors.
+	// run is the head key of the run. The run's last seq must be equal to prev, and becomes last. runID
+	// is the name of the run in the row of cursors.
 	run        []byte
 	runID      string
 	prev, last uint64
 	expects    []expect
-	// requireNoRefs is a prefix under which no key may exist. If it is nil, nothing is checked.
+	// requireNoRefs is a prefix. No key may exist under it. If it is nil, nothing is checked.
 	requireNoRefs []byte
-	// dropped is the prefix whose rows are removed after the commit, nil if there is none.
+	// dropped is the prefix whose rows are removed after the commit. It is nil if there is none.
 	dropped []byte
-	// reclaimsSpace marks writes that free disk space, which a nearly full disk still accepts.
+	// reclaimsSpace means that the writes free disk space. Such writes are accepted even if the disk is
+	// nearly full.
 	reclaimsSpace bool
 	// flushWatermarks means that the commit also stores the watermarks that scans have raised.
 	flushWatermarks bool
 
 	size           size
 	prevHash, hash [32]byte
-	// unlisted are the run's artifact versions that no row contains after this batch.
+	// unlisted are artifact versions of the run that no row contains yet, even after this batch.
 	unlisted []machine.ArtifactVersion
 	cursor   uint64
 }
@@ -72,9 +74,9 @@ func (w *Writes) Bytes() int64 {
 	return n
 }
 
-// Encode makes the bytes of a batch without storing anything. It runs in the caller's goroutine, so
-// that the committer only has to check, number and sync the batch. batch.State.PrevHash must be the
-// hash of the run's last entry.
+// Encode computes the bytes of a batch and stores nothing. It runs in the caller's goroutine, so that
+// the committer only has to check, number and sync the batch. batch.State.PrevHash must be the hash of
+// the run's last entry.
 func (s *Store) Encode(batch *machine.Batch) (*Writes, error) {
 	w, err := s.writesOf(context.Background(), batch)
 	if err != nil {

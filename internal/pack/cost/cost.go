@@ -8,29 +8,31 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// The cost of checking a tool's parameters. A small schema can need much work: 24 definitions, each of which refers twice to the previous
-// one, need 2^24 checks of one value. One application of a schema to a value takes about a microsecond.
+// These constants bound the cost of checking payloads with a tool's parameters. Even a small schema can
+// need much work. For example, 24 definitions, each of which refers twice to the previous one, need
+// 2^24 checks of one value. One application of a schema to a value takes about a microsecond.
 const (
 	// maxApplied bounds how many schemas a pack may apply to the same value.
 	maxApplied = 4096
-	// MaxApplications bounds the work of one check of one payload, about a quarter of a second. The work is
-	// counted and not timed, so that the result does not depend on the load of the machine.
+	// MaxApplications bounds the work of checking one payload. It corresponds to about a quarter of a
+	// second. The work is counted and not timed, so that the result does not depend on the load of the
+	// machine.
 	MaxApplications = 250_000
 	// constantsPerApplication is the number of enum values, or of required names, that count as one application of a schema.
 	constantsPerApplication = 16
 )
 
-// schemaCost counts how many schemas a compiled schema applies to one value. Its error names a schema without
-// a finite number.
+// schemaCost counts how many schemas a compiled schema applies to one value. If this number is not
+// finite, its error names the schema.
 type schemaCost map[*jsonschema.Schema]int
 
 // applying marks a schema whose cost is being counted.
 const applying = -1
 
-// Check refuses a schema if a check of a payload against it could take time without a bound.
+// Check returns an error if checking a payload with the schema could take an unbounded time.
 func Check(s *jsonschema.Schema) error { return schemaCost{}.check(s) }
 
-// check visits all schemas that a schema can apply, and refuses schemas without a bound.
+// check visits all schemas that a schema can apply, and returns an error if one of them has no bound.
 func (c schemaCost) check(s *jsonschema.Schema) error {
 	if s == nil {
 		return nil
@@ -49,7 +51,7 @@ func (c schemaCost) check(s *jsonschema.Schema) error {
 	return nil
 }
 
-// applied returns the number of schemas that are applied to one value, the schema itself included.
+// applied returns the number of schemas that are applied to one value. The schema itself is counted.
 func (c schemaCost) applied(s *jsonschema.Schema) (int, error) {
 	switch n := c[s]; {
 	case n == applying:
@@ -85,7 +87,8 @@ func location(s *jsonschema.Schema) string {
 	return fmt.Sprintf("%q", source.Clip(s.Location, 80))
 }
 
-// weight returns the work of a schema's own keywords, in applications.
+// weight returns the work of the keywords of a schema, without the schemas that it applies. The unit is
+// one application of a schema.
 func weight(s *jsonschema.Schema) int {
 	n := len(s.Required) + len(s.DependentRequired)
 	if s.Enum != nil {
@@ -94,7 +97,7 @@ func weight(s *jsonschema.Schema) int {
 	return 1 + n/constantsPerApplication
 }
 
-// sameValue returns the schemas that a schema applies to its own value.
+// sameValue returns the schemas that a schema applies to the same value as itself.
 func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := make([]*jsonschema.Schema, 0, 4)
 	for _, sub := range []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else} {
@@ -144,7 +147,7 @@ func placedItems(s *jsonschema.Schema) []*jsonschema.Schema {
 	return s.PrefixItems
 }
 
-// present returns the keywords that are schemas. Keywords may also be absent or booleans.
+// present returns those keywords that contain a schema. Keywords may also be absent or booleans.
 func present(keywords ...any) []*jsonschema.Schema {
 	out := make([]*jsonschema.Schema, 0, len(keywords)+4)
 	for _, k := range keywords {
@@ -158,8 +161,9 @@ func present(keywords ...any) []*jsonschema.Schema {
 // applications counts the work of one check, up to a limit.
 type applications struct{ n, limit int }
 
-// count adds the applications of a schema to a value and to the values inside it. It never counts less than the library does, because it
-// counts all alternatives. It returns false if the limit is exceeded.
+// count adds the applications of a schema to a value and to the values inside it. It counts all
+// alternatives, so the count is never lower than the work of the library. It returns false if the limit
+// is exceeded.
 func (a *applications) count(s *jsonschema.Schema, value any) bool {
 	if a.n += weight(s); a.n > a.limit {
 		return false
@@ -180,7 +184,7 @@ func (a *applications) count(s *jsonschema.Schema, value any) bool {
 	return true
 }
 
-// add counts other work. It returns false if the limit is exceeded.
+// add adds n to the counted work. It returns false if the limit is exceeded.
 func (a *applications) add(n int) bool {
 	a.n += n
 	return a.n <= a.limit
@@ -229,7 +233,7 @@ func (a *applications) all(schemas []*jsonschema.Schema, value any) bool {
 	return true
 }
 
-// Affordable reports whether a check of a value stays within [MaxApplications].
+// Affordable reports whether checking a value needs at most [MaxApplications].
 func Affordable(s *jsonschema.Schema, value any) bool {
 	a := applications{limit: MaxApplications}
 	return a.count(s, value)

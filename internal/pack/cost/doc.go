@@ -1,6 +1,6 @@
-// Package cost bounds the work of checking a payload by the schemas and patterns of a pack.
+// Package cost bounds the work of checking a payload with the schemas and patterns of a pack.
 //
-// Owns: how the work of a schema, and of a regular expression, is counted.
+// Owns: the rules for counting the work of a schema and of a regular expression.
 //
-// Guarantees: a count is never below the work that the library does.
+// Guarantees: a count is never lower than the work that the library does.
 package cost

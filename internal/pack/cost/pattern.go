@@ -8,25 +8,29 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The cost of a pack's regular expressions. RE2 takes time in proportion to its program and the text, and both may be large. For example,
-// the 17 characters (?:.*a){999}b become a program of 3 000 instructions, which needs half a minute for a text of 256 KiB.
+// These constants bound the cost of a pack's regular expressions. The time that RE2 takes is
+// proportional to the size of the program and the length of the text, and both may be large. For
+// example, the 17 characters (?:.*a){999}b become a program of 3 000 instructions, which needs half a
+// minute for a text of 256 KiB.
 const (
-	// maxProgram bounds the instructions of one pattern. maxPrograms bounds the instructions of all patterns in the tools of a pack, because
-	// a compiled instruction takes about 50 bytes.
+	// maxProgram bounds the number of instructions of one pattern. maxPrograms bounds the number of
+	// instructions of all patterns in the tools of a pack, because a compiled instruction takes about
+	// 50 bytes.
 	maxProgram, maxPrograms = 10_000, 250_000
-	// stepsPerApplication is the number of steps of a program, one instruction at one byte, that count as one
-	// application of a schema.
+	// stepsPerApplication is the number of program steps that count as one application of a schema. A
+	// step is one instruction at one byte.
 	stepsPerApplication = 64
 )
 
 // Pattern is a compiled regular expression with its cost.
 type Pattern struct {
 	*regexp.Regexp
-	// program is the number of instructions of the pattern, or slightly more.
+	// program is the number of instructions of the pattern. It may be slightly too high.
 	program int
 }
 
-// Compile compiles RE2 syntax. It refuses a program that is too large before it compiles it.
+// Compile compiles a pattern in RE2 syntax. If its program would be too large, Compile returns an error
+// before it compiles it.
 func Compile(text string) (*Pattern, error) {
 	program, err := count(text)
 	if err != nil {
@@ -57,22 +61,24 @@ func compile(text string, program int) (*Pattern, error) {
 	return &Pattern{compiled, program}, nil
 }
 
-// Patterns compiles the patterns of all tools of one pack, in the form that the JSON Schema library requires.
+// Patterns compiles the patterns of all tools of one pack to the form that the JSON Schema library
+// requires.
 type Patterns struct {
-	// known holds the compiled pattern for each text, because the library compiles each pattern twice, and packs repeat patterns.
+	// known contains the compiled pattern for each text. The library compiles each pattern twice, and
+	// packs repeat patterns.
 	known map[string]*Pattern
-	// left is the number of instructions that the patterns of the pack may still have.
+	// left is the number of instructions that further patterns of the pack may have.
 	left int
 }
 
-// errPrograms is the error for patterns beyond the limit of a pack.
+// errPrograms is the error if the patterns of a pack exceed the limit.
 var errPrograms = fmt.Errorf("the patterns of the pack's tools are programs of more than %d instructions; repeat less", maxPrograms)
 
 // NewPatterns returns a compiler for the patterns of one pack.
 func NewPatterns() *Patterns { return &Patterns{known: map[string]*Pattern{}, left: maxPrograms} }
 
-// Compile is the regular expression engine for the library. After the first pattern beyond the limit it compiles no more patterns,
-// because a pack may have 40 000 of them.
+// Compile is the function that the library calls to compile a regular expression. After the limit is
+// exceeded, it compiles no more patterns, because a pack may have 40 000 of them.
 func (p *Patterns) Compile(text string) (jsonschema.Regexp, error) {
 	if known := p.known[text]; known != nil {
 		return known, nil
@@ -95,8 +101,8 @@ func (p *Patterns) Compile(text string) (jsonschema.Regexp, error) {
 	return compiled, nil
 }
 
-// programOf counts the instructions that the compiler makes for a syntax tree. The compiler expands each repetition. programOf stops
-// counting beyond the limit.
+// programOf returns the number of instructions that the compiler creates for a syntax tree. The
+// compiler expands each repetition. programOf stops counting when the limit is exceeded.
 func programOf(re *syntax.Regexp) int {
 	n := 1
 	switch re.Op {
@@ -128,13 +134,14 @@ func repeated(re *syntax.Regexp) int {
 	return min(re.Max*one+re.Max-re.Min, maxProgram+1)
 }
 
-// weigh returns the work of matching a text, in applications of a schema.
+// weigh returns the work of matching a text. The unit is one application of a schema.
 func (p *Pattern) weigh(text string) int { return 1 + p.program*len(text)/stepsPerApplication }
 
 // Affordable reports whether a match stays within [MaxApplications].
 func (p *Pattern) Affordable(text string) bool { return p.weigh(text) <= MaxApplications }
 
-// weighPattern returns the work of a pattern as the library returns it.
+// weighPattern returns the work of matching a text with a pattern that the library has compiled with
+// [Patterns.Compile].
 func weighPattern(re jsonschema.Regexp, text string) int {
 	if p, ok := re.(*Pattern); ok {
 		return p.weigh(text)

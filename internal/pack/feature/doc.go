@@ -1,4 +1,5 @@
-// Package feature contains the table of how this product treats each field of the format.
+// Package feature contains a table of the fields of the format. The table describes how this product
+// treats each field.
 //
 // Owns: the table, and its form in docs/reference/semantics.md.
 //

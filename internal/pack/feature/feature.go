@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Treatment says how this product treats a feature of the format.
+// Treatment is the way in which this product treats a feature of the format.
 type Treatment string
 
 const (
@@ -16,27 +16,29 @@ const (
 	Handed Treatment = "handed to executors"
 	// Kept means that the feature is stored with the pack and shown to people. It has no effect on runs.
 	Kept Treatment = "kept"
-	// NotDone means that the feature is stored with the pack, and that a warning says that it has no effect here.
+	// NotDone means that the feature is stored with the pack, but has no effect here. A warning reports
+	// this.
 	NotDone Treatment = "kept, not done"
 	// Refused means that a pack with the feature is not registered.
 	Refused Treatment = "refused"
 )
 
-// Row is one row of the table of what is supported.
+// Row describes how this product treats one field.
 type Row struct {
-	// Path is the path of the field in the document. "*" means any key, and "[]" any element. A path covers all fields below it that have no
-	// own row.
+	// Path is the path of the field in the document. "*" means any key, and "[]" means any element. A
+	// path includes all fields below it that have no row of their own.
 	Path string
-	// When restricts the row to some values of the field; empty = all values.
+	// When restricts the row to some values of the field. If it is empty, the row is for all values.
 	When      string
 	Treatment Treatment
-	// Code is the code of the diagnostic: a warning for NotDone, an error for Refused.
+	// Code is the code of the diagnostic. For NotDone it is a warning, for Refused an error.
 	Code string
-	// Note says how the feature is implemented, or what to use instead.
+	// Note describes how the feature is implemented, or what to use instead.
 	Note string
 }
 
-// rows is the table. One test checks that every field of the schema is in it. Every row has a test of what it says.
+// rows is the table. A test checks that it contains every field of the schema. Each row has a test of
+// the treatment that it describes.
 var rows = []Row{
 	{"$schema", "", Kept, "", "not followed; `--strict` names the schema"},
 	{"id", "", Done, "", "with `version` it names one digest for ever"},

@@ -9,18 +9,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// DB is a database in memory. It may be used again after Close; see [DB.Reopen].
+// DB is a database in memory. It may be used again after Close, see [DB.Reopen].
 type DB struct {
 	mu sync.Mutex
-	// tree is the stored state; shown is a copy of it that never changes.
+	// tree is the stored state. shown is a copy of it that never changes.
 	tree, shown *tree
 	last        uint64
 	released    uint64
 	closed      bool
 }
 
-// tree is a map that can be copied at no cost: shared parts are copied only when one of the copies
-// changes them.
+// tree is a map that can be copied at no cost. Two copies share their parts, and a part is copied only
+// when one of the copies changes it.
 type tree = btree.Map[string, pair]
 
 // pair is a value and the group that set it.
@@ -41,7 +41,8 @@ func (d *DB) Reopen() {
 	d.closed = false
 }
 
-// Clone returns a closed database with the same pairs, as a crash at this moment would leave it.
+// Clone returns a closed database with the same pairs. The copy has the state that a crash at this
+// moment would leave.
 func (d *DB) Clone() *DB {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +56,7 @@ func (d *DB) Last() uint64 {
 	return d.last
 }
 
-// bounds are approximately those of Badger with the smallest memtable.
+// bounds are approximately the bounds of Badger with the smallest memtable.
 var bounds = kv.Bounds{Keys: 13_000, Key: 65_000, Bytes: 5 << 20, Apart: 16 << 10}
 
 // Bounds returns the limits that a commit checks.
@@ -85,7 +86,7 @@ func (d *DB) Release(group uint64) {
 	d.released = max(d.released, group)
 }
 
-// Close closes the database. Its pairs stay available for Reopen.
+// Close closes the database. Reopen can use its pairs afterwards.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package memkv is an engine in memory, for tests only: the contract of package kv without a
-// file of pairs.
+// Package memkv is an engine in memory, for tests only. It implements the interfaces of package kv
+// without a file of pairs.
 //
-// It keeps its data only as long as the process. It uses every freedom that the contract gives
-// an engine: a view shows the newest group instead of the requested one. A read below a
-// released group panics, and a value that is kept too long is overwritten.
+// It keeps its data only until the process ends. It uses every freedom that package kv gives an engine.
+// A view shows the newest group instead of the requested group, a read of a released group panics, and
+// a value that the caller keeps too long is overwritten.
 //
-// Invariant: the engine passes internal/store/kv/kvtest.
+// Guarantees: the engine passes internal/store/kv/kvtest.
 package memkv

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Engine is a database as an engine of a store. The keys of runs are in a directory, which Engine
+// Engine makes a DB usable as the engine of a store. The keys of runs are in a directory, which Engine
 // locks.
 type Engine struct {
 	*DB
@@ -38,7 +38,7 @@ func Open(db *DB, dir string, keyStep func(string) error) (*Engine, error) {
 	return &Engine{DB: db, lock: lock, keys: keys}, nil
 }
 
-// Close closes the database, whose pairs stay available for another Open, and releases the lock.
+// Close closes the database and releases the lock. Another Open can use the pairs afterwards.
 func (e *Engine) Close() error { return errors.Join(e.DB.Close(), e.keys.Close(), e.lock.Release()) }
 
 // Keys returns the keys of runs, which are in a file.
@@ -47,13 +47,13 @@ func (e *Engine) Keys() *keyring.Ring { return e.keys }
 // Format returns the newest format.
 func (e *Engine) Format() uint32 { return layout.Format }
 
-// Confirm does no work, because an engine in memory has no HEAD file to compare with.
+// Confirm does nothing, because an engine in memory has no HEAD file to compare with.
 func (e *Engine) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 
 // Serve does no work.
 func (e *Engine) Serve(uint64, [16]byte) error { return nil }
 
-// StartMaintenance does no work: memory has no disk space to reclaim.
+// StartMaintenance does nothing, because there is no disk space to reclaim.
 func (e *Engine) StartMaintenance(context.Context, engine.Callbacks) {}
 
 // CheckSpace always returns nil.

@@ -40,7 +40,7 @@ type cursor struct {
 	r      kv.Range
 	prefix string
 	it     btree.MapIter[string, pair]
-	// at means that the cursor is at a key.
+	// at reports whether the cursor is at a key.
 	at  bool
 	key []byte
 	// shown is the value that is valid until the next move.
@@ -88,7 +88,7 @@ func (c *cursor) step() {
 	}
 }
 
-// settle skips pairs that are too old for the range, and stores the present key.
+// settle skips pairs that are too old for the range, and stores the current key.
 func (c *cursor) settle() {
 	for c.Valid() && c.it.Value().group <= c.r.Since {
 		c.step()

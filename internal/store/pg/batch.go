@@ -11,14 +11,14 @@ import (
 // Batch begins a group.
 func (d *DB) Batch() kv.Batch { return &batch{db: d, at: make(map[string]int)} }
 
-// batch collects the pairs of a group. at maps each key to the index of its last call in pairs.
+// batch collects the pairs of a group. at maps each key to the index in pairs that its last call used.
 type batch struct {
 	db    *DB
 	pairs []pair
 	at    map[string]int
 }
 
-// pair is a key that is set to a value, or removed if gone is true.
+// pair is a key with its new value. If gone is true, the key is removed.
 type pair struct {
 	key, value []byte
 	gone       bool
@@ -37,7 +37,7 @@ func (b *batch) put(p pair) {
 	b.pairs = append(b.pairs, p)
 }
 
-// Commit hands the group to the owner of the partition, which retries while the database is
+// Commit passes the group to the owner of the partition. The owner retries while the database is
 // unavailable.
 func (b *batch) Commit(number uint64, done func(kv.Result)) {
 	g := &group{}
@@ -47,8 +47,8 @@ func (b *batch) Commit(number uint64, done func(kv.Result)) {
 	b.db.owner.Commit(number, g, done)
 }
 
-// group contains what one commit statement stores: for each table the keys and values that are set,
-// and the keys that are removed.
+// group contains everything that one commit statement stores. For each table these are the keys and
+// values that are set, and the keys that are removed.
 type group struct{ hot, cold side }
 
 type side struct{ keys, values, gone array }
@@ -66,7 +66,7 @@ func (g *group) add(hot bool, p pair) {
 	s.values.add(p.value)
 }
 
-// has returns which kinds of changes the group contains, as one bit for each of the sorts.
+// has returns which kinds of changes the group contains. Each kind is one bit.
 func (g *group) has() (sorted int) {
 	for sort, a := range [sorts]*array{hotSet: &g.hot.keys, coldSet: &g.cold.keys, hotGone: &g.hot.gone, coldGone: &g.cold.gone} {
 		if a.n > 0 {
@@ -76,7 +76,7 @@ func (g *group) has() (sorted int) {
 	return sorted
 }
 
-// arrays returns the parameters of the commit statement in their order.
+// arrays returns the parameters of the commit statement in order.
 func (g *group) arrays() [][]byte {
 	return [][]byte{
 		g.hot.keys.encoded(), g.hot.values.encoded(), g.cold.keys.encoded(), g.cold.values.encoded(),
@@ -84,7 +84,8 @@ func (g *group) arrays() [][]byte {
 	}
 }
 
-// array is a bytea[] in PostgreSQL's binary format: a header, then each element after its length.
+// array is a bytea[] in PostgreSQL's binary format. It consists of a header and of the elements, each
+// after its length.
 type array struct {
 	bytes []byte
 	n     int
@@ -112,8 +113,8 @@ func (a *array) encoded() []byte {
 
 var noArray = arrayHeader(0)
 
-// arrayHeader returns the header: the number of dimensions, a flag that says that no element is
-// null, and the type of the elements.
+// arrayHeader returns the header of an array. It consists of the number of dimensions, a flag which
+// means that no element is null, and the type of the elements.
 func arrayHeader(dimensions uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, dimensions)
 	b = binary.BigEndian.AppendUint32(b, 0)

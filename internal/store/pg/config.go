@@ -24,28 +24,27 @@ type Config struct {
 	Schema string
 	// Part is the number of the partition, from 0 to [Partitions] - 1.
 	Part int32
-	// Owner is the name of the owner, which must be unique to this process. Address is where the
-	// owner can be reached.
+	// Owner is the name of the owner. It must be unique to this process. Address is the address at
+	// which the owner can be reached.
 	Owner, Address string
 	// Formats are the formats in which this program can keep the partition. Default: all.
 	Formats Formats
-	// Hot selects kinds of keys whose pairs are often rewritten. Default: none.
+	// Hot selects kinds of keys whose pairs are often rewritten. Default: no kinds.
 	Hot func(kind byte) bool
-	// Pool is an existing connection pool, which stays open on Close. If it is nil, Open connects
-	// to the database itself.
+	// Pool is an existing connection pool. Close does not close it. If it is nil, Open connects to the
+	// database itself.
 	Pool *Pool
-	// RenewedEpoch, if not nil, means that other code renews the lease under the epoch that is
-	// stored in it. Zero means that the lease must not be renewed.
+	// RenewedEpoch means that other code renews the lease, if it is not nil. The lease is renewed under
+	// the epoch that is stored in it. Zero means that the lease must not be renewed.
 	RenewedEpoch *atomic.Uint64
 	// Readers is the maximum number of connections for views. Default 16.
 	Readers int32
-	// Lease is how long the partition remains the owner's after its last commit or renewal. Default
-	// 3 s.
+	// Lease is how long the owner keeps the partition after its last commit or renewal. Default 3 s.
 	Lease time.Duration
 	// Logger receives messages about connections and takeovers. Default: discarded.
 	Logger *slog.Logger
-	// Unread converts the error of a read that the database did not answer into an error for
-	// clients. Default: the error is not converted.
+	// Unread converts an error to an error for clients. The error is that of a read that the database
+	// did not answer. Default: the error is not converted.
 	Unread func(error) error
 	// Timeouts limit the waits for the database.
 	Timeouts Timeouts
@@ -53,9 +52,9 @@ type Config struct {
 
 // Timeouts limit the waits for the database.
 type Timeouts struct {
-	// Statement limits the wait for the answer to a commit or a takeover. Default 10 s.
+	// Statement limits the time to wait for the answer to a commit or a takeover. Default 10 s.
 	Statement time.Duration
-	// Read limits one read, including the wait for a connection. Default 10 s.
+	// Read limits the time of one read, including the wait for a connection. Default 10 s.
 	Read time.Duration
 	// GracePeriod is how long the database may be unavailable before new work is refused. Default 1
 	// s.
@@ -64,7 +63,7 @@ type Timeouts struct {
 	CloseTimeout time.Duration
 }
 
-// connecting is the timeout for opening a connection if the URL contains none.
+// connecting is the timeout for opening a connection if the URL does not contain a timeout.
 const connecting = 5 * time.Second
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
@@ -122,17 +121,18 @@ func (c Config) reachable() error {
 	return errors.Join(errs...)
 }
 
-// tuned are settings of the sessions that only this owner uses. With them, plans use the primary
-// keys even if the tables were small when the plan was made, and each plan is made only once. They
-// also turn off the server's timeouts of statements.
+// tuned are settings of sessions that only this owner uses. With them, the server makes each plan only
+// once, and plans use the primary keys even if the tables were small when the plan was made. They also
+// turn off the server's timeouts of statements.
 var tuned = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off", "plan_cache_mode": "force_generic_plan",
 	"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
 }
 
-// connection returns the configuration of connections and whether a connection pooler is in
-// between. It follows the URL. Without a pooler it adds the settings in tuned. A pooler would not
-// accept them, and uses another session for each transaction.
+// connection returns the configuration of connections. It also reports whether a connection pooler is
+// between this process and the server. The configuration follows the URL. Without a pooler, the
+// settings in tuned are added. A pooler would not accept them, and it uses another session for each
+// transaction.
 func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
 	conn, err := pgx.ParseConfig(cfg.URL.Secret())
 	if err != nil {
@@ -161,8 +161,9 @@ func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
 	return conn, pooled, nil
 }
 
-// pooler reports whether a connection pooler answers instead of the server. In that case the
-// process number that the connection got differs from the session's own.
+// pooler reports whether a connection pooler answers instead of the server. It recognizes a pooler
+// because the process number that the connection received then differs from the session's own process
+// number.
 func pooler(cfg *pgx.ConnConfig) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connecting)
 	defer cancel()

@@ -8,9 +8,9 @@ import (
 
 var _ kv.Counter = (*snapshot)(nil)
 
-// Count counts keys in the database, because fetching pages of keys would cost a round trip each
-// and take most of the time. It first looks for the key at the position most. Only if there are
-// fewer keys does it count them.
+// Count counts keys in the database. If it fetched pages of keys, each page would take a round trip,
+// and this would be most of the time. Count first searches for the key at the position most. It counts
+// the keys only if there are fewer.
 func (s *snapshot) Count(prefix, behind []byte, most int) (n int, last []byte, err error) {
 	begin, from := "k >= $2", prefix
 	if behind != nil {

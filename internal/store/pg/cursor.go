@@ -10,16 +10,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// How the pages of a cursor grow, and their limits. A value of more than apart bytes is fetched
-// only when the caller asks for it.
+// These constants define how the pages of a cursor grow, and how large they may be. A value of more
+// than apart bytes is fetched only when the caller requests it.
 const (
 	firstPage = 8
 	lastPage  = 512
 	growth    = 8
 	pageBytes = 1 << 20
 	apart     = 16 << 10
-	// rowBytes is the approximate number of bytes that a pair takes besides key and value: the
-	// headers of the row and of its index entry. The index entry also contains the key again.
+	// rowBytes is the approximate number of bytes that a pair takes in addition to its key and value.
+	// These bytes are the headers of the row and of its index entry. The index entry also contains the
+	// key again.
 	rowBytes = 60
 )
 
@@ -29,8 +30,8 @@ func (s *snapshot) Scan(r kv.Range) kv.Cursor {
 	return &cursor{view: s, r: r, past: after(r.Prefix), size: firstPage}
 }
 
-// after returns the first key after all keys that begin with the prefix, or nil if no such key
-// exists.
+// after returns the first key after all keys that begin with the prefix. It returns nil if there is no
+// such key.
 func after(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xFF {
@@ -56,13 +57,14 @@ type cursor struct {
 
 	page []row
 	at   int
-	// size is the number of rows of the next page. last means that no page follows the present one.
+	// size is the number of rows of the next page. last reports whether no page follows the current
+	// page.
 	size int
 	last bool
 }
 
-// Seek moves to key within the present page if the page contains that position. Otherwise it reads
-// a page that begins there.
+// Seek moves to key within the current page if the page contains that position. Otherwise it reads a
+// page that begins there.
 func (c *cursor) Seek(key []byte) error {
 	if key == nil || !c.r.Reverse && bytes.Compare(key, c.r.Prefix) < 0 {
 		key = c.r.Prefix
@@ -74,7 +76,7 @@ func (c *cursor) Seek(key []byte) error {
 	return c.fetch(key, true)
 }
 
-// within moves forward within the present page. It returns false if the key is before the present
+// within moves forward within the current page. It returns false if the key is before the current
 // position or after the end of the page.
 func (c *cursor) within(key []byte) bool {
 	if !c.Valid() || c.ahead(c.page[c.at].key, key) || c.ahead(key, c.page[len(c.page)-1].key) {
@@ -104,7 +106,7 @@ func (c *cursor) Next() error {
 	return c.fetch(c.page[len(c.page)-1].key, false)
 }
 
-// fetch reads a page that begins at the key from. with states whether the page includes that key.
+// fetch reads a page that begins at the key from. with reports whether the page includes that key.
 func (c *cursor) fetch(from []byte, with bool) error {
 	text, args := c.text(from, with)
 	page, total := make([]row, 0, c.size), int64(0)
@@ -170,8 +172,8 @@ func (c *cursor) text(from []byte, with bool) (string, []any) {
 	return c.tables(columns, where.String(), order), args
 }
 
-// tables returns the query of one table, or of both tables if the prefix does not determine the
-// table.
+// tables returns the query for one table. If the prefix does not determine the table, it returns the
+// query for both tables.
 func (c *cursor) tables(columns, where, order string) string {
 	schema := c.view.db.cfg.Schema
 	one := func(table string) string {
@@ -191,16 +193,16 @@ var tableNames = [2]string{"hot", "cold"}
 // Valid reports whether the cursor is at a row.
 func (c *cursor) Valid() bool { return c.at < len(c.page) }
 
-// Key returns the present key. It is valid as long as its page.
+// Key returns the current key. It is valid until the next page is read.
 func (c *cursor) Key() []byte { return c.page[c.at].key }
 
-// Value returns a copy of the present value. It does not use buf.
+// Value returns a copy of the current value. It does not use buf.
 func (c *cursor) Value(buf []byte) (value, grown []byte, err error) {
 	value, err = c.ValueCopy()
 	return value, buf, err
 }
 
-// ValueCopy returns a copy of the present value. It fetches a large value from the database.
+// ValueCopy returns a copy of the current value. It fetches a large value from the database.
 func (c *cursor) ValueCopy() ([]byte, error) {
 	r := &c.page[c.at]
 	switch {
@@ -221,7 +223,7 @@ var errKeysOnly = fmt.Errorf("a value of a range of keys alone")
 // Size returns the size of the value in bytes.
 func (c *cursor) Size() int64 { return c.page[c.at].size }
 
-// StoredSize returns the approximate number of bytes that the row takes on disk.
+// StoredSize returns the approximate disk space of the row in bytes.
 func (c *cursor) StoredSize() int64 { return c.Size() + int64(2*len(c.Key())) + rowBytes }
 
 // Group returns the number of the group that set the pair.

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// DB is one partition of a database that this process owns. It is safe for concurrent use.
+// DB is one partition of a database. This process owns the partition. Safe for concurrent use.
 type DB struct {
 	at    *Pool
 	cfg   Config
@@ -25,9 +25,9 @@ var _ kv.KV = (*DB)(nil)
 var bounds = kv.Bounds{Keys: 13_000, Key: 2600, Bytes: 8 << 20}
 
 // Open creates or migrates the schema if necessary, and acquires the partition. It waits until the
-// lease of another owner has ended. If other code manages the leases (Config.RenewedEpoch), Open
-// does not wait and returns a *[fencing.HeldError]. Errors: *[SchemaError], *[FormatError],
-// *[fencing.HeldError], *[fencing.AwayError], and those of the database.
+// lease of another owner has ended. If other code manages the leases (Config.RenewedEpoch), Open does
+// not wait and returns a *[fencing.HeldError]. Errors: *[SchemaError], *[FormatError],
+// *[fencing.HeldError], *[fencing.AwayError], and the errors of the database.
 func Open(cfg Config) (*DB, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -47,7 +47,7 @@ func Open(cfg Config) (*DB, error) {
 	return d, nil
 }
 
-// closePool closes the pool if this DB has opened it.
+// closePool closes the pool if this DB opened it.
 func (d *DB) closePool() {
 	if d.cfg.Pool == nil {
 		d.at.Close()
@@ -65,8 +65,8 @@ func (d *DB) open() (err error) {
 	return err
 }
 
-// seed creates the row of the partition if it does not exist, after a check that this program still
-// supports the schema.
+// seed creates the row of the partition if it does not exist. Before that it checks that this program
+// still supports the schema.
 func (d *DB) seed() error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()
@@ -87,10 +87,10 @@ func (d *DB) Format() uint32 { return d.format }
 // Last returns the number of the newest stored group.
 func (d *DB) Last() uint64 { return d.owner.Last() }
 
-// Bounds returns the limits of a group, which are the same for every database.
+// Bounds returns the limits of a group. They are the same for every database.
 func (d *DB) Bounds() kv.Bounds { return bounds }
 
-// Release does no work: PostgreSQL itself tracks open transactions.
+// Release does nothing, because PostgreSQL itself tracks open transactions.
 func (d *DB) Release(uint64) {}
 
 // Owner returns the owner that fences the commits of the partition.
@@ -98,18 +98,19 @@ func (d *DB) Owner() Owner { return d.owner }
 
 // Owner reports the state of the partition.
 type Owner interface {
-	// Away returns the reason why the database is unavailable, or nil if it is available.
+	// Away returns the reason why the database is unavailable. It returns nil if the database is
+	// available.
 	Away() error
 	// Failed returns a channel that is closed when no more groups can be stored. Err returns the
 	// reason.
 	Failed() <-chan struct{}
 	Err() error
-	// BeginClose starts the CloseTimeout, after which the owner stops trying to find out the
+	// BeginClose starts the CloseTimeout. When it has passed, the owner no longer tries to find out the
 	// outcome of a commit.
 	BeginClose()
 }
 
-// Sizes returns the bytes on disk of the rows and indexes of all partitions.
+// Sizes returns the disk space of the rows and indexes of all partitions in bytes.
 func (d *DB) Sizes() (bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()

@@ -2,12 +2,13 @@ package pg
 
 import "fmt"
 
-// Formats are the formats of a partition's contents that a program supports. Package pg knows only
-// their numbers. The zero value means all formats.
+// Formats are the formats of a partition's contents that a program supports. Package pg knows only the
+// numbers of the formats. The zero value means all formats.
 type Formats struct {
-	// Oldest and Newest limit the formats in which this program keeps a partition.
+	// Oldest and Newest are the oldest and the newest format in which this program can keep a
+	// partition.
 	Oldest, Newest uint32
-	// Raise means that the takeover of a partition raises its format to the newest one that all
+	// Raise means that the takeover of a partition changes its format to the newest one that all
 	// running nodes support. Otherwise the format does not change.
 	Raise bool
 }
@@ -22,7 +23,7 @@ func (f Formats) withDefaults() Formats {
 	return f
 }
 
-// FormatError means that this program does not support the format of a partition, which stays
+// FormatError means that this program does not support the format of a partition. The partition stays
 // unchanged.
 type FormatError struct {
 	Schema                string

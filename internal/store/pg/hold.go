@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Hold keeps a transaction open on its own connection. Views of the returned Held import its
+// Hold keeps a transaction open on a connection of its own. Views of the returned Held import its
 // snapshot.
 func (d *DB) Hold(group uint64) (kv.Held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)

@@ -12,13 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 )
 
-// keysPage is the number of bytes of run keys in one row. No slot crosses the boundary of a row.
+// keysPage is the number of bytes of run keys that are stored in one row. No slot crosses the boundary
+// of a row.
 const keysPage = 512
 
-// Keys returns the medium that stores the keys of runs in the database. It uses its own connection,
-// so that a reader of a view that needs a key does not wait for other views. step is called before
-// each write. An error of step makes the write fail, for tests of crashes. Only the owner of the
-// partition writes.
+// Keys returns the medium that stores the keys of runs in the database. It has a connection of its own,
+// so that a reader of a view that needs a key does not wait for other views. step is called before each
+// write. If it returns an error, the write fails; tests of crashes use this. Only the owner of the
+// partition may write.
 func (d *DB) Keys(step func(what string) error) keyring.Medium {
 	if step == nil {
 		step = func(string) error { return nil }
@@ -86,10 +87,10 @@ func (k *keys) pages(first, last int64) (pages map[int64][]byte, err error) {
 	return pages, err
 }
 
-// Create writes the header, which fills the first page.
+// Create writes the header. The header fills the first page.
 func (k *keys) Create(header []byte) error { return k.Write("header", header, 0) }
 
-// Write writes b at offset at. It stores whole pages and fills the rest of them with their present
+// Write writes b at offset at. It stores whole pages and fills the rest of them with their current
 // bytes.
 func (k *keys) Write(what string, b []byte, at int64) error {
 	if err := k.step(what); err != nil {
@@ -116,8 +117,8 @@ func (k *keys) Write(what string, b []byte, at int64) error {
 	return k.step(what + " sync")
 }
 
-// keysWrite collects the pages that one statement writes: new pages, and changed pages with their
-// old and new bytes.
+// keysWrite collects the pages that one statement writes. These are new pages, and changed pages with
+// their old and new bytes.
 type keysWrite struct {
 	made    []int64
 	bytes   [][]byte
@@ -150,9 +151,9 @@ func (k *keys) store(w *keysWrite) error {
 	})
 }
 
-// vacuum makes the server remove old row versions, which may contain destroyed keys, as far as no
-// transaction sees them. It runs in the background. If it fails, the server does the same later by
-// itself.
+// vacuum makes the server remove old row versions, which may contain destroyed keys. Versions that a
+// transaction still sees are not removed. vacuum runs in the background. If it fails, the server later
+// removes the versions by itself.
 func (k *keys) vacuum() {
 	k.vacuuming.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), k.db.cfg.Timeouts.Read)

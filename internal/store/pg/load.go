@@ -15,21 +15,22 @@ const keysLoadText = `INSERT INTO {s}.run_keys (part, page, bytes) SELECT $1, u.
 
 const (
 	oursText = `SELECT epoch FROM {s}.part WHERE id = $1 AND owner = $2`
-	// emptyText selects a partition that is free and empty.
+	// emptyText selects the row of a partition that is free and empty.
 	emptyText = `SELECT epoch FROM {s}.part WHERE id = $1 AND commit_no = 0 AND lease_until <= clock_timestamp()`
 )
 
-// loadedText fences the earlier owner of the partition: it succeeds only if the partition was
-// not taken over in the meantime.
+// loadedText completes the load of a partition. It also fences the earlier owner of the partition,
+// because it succeeds only if the partition was not taken over in the meantime.
 const loadedText = `UPDATE {s}.part SET commit_no = $3, epoch = epoch + 1, owner = '', address = '', lease_until = '-infinity'
 	WHERE id = $1 AND epoch = $2 AND commit_no = 0 AND lease_until <= now()`
 
 func inSchema(text, schema string) string { return strings.ReplaceAll(text, "{s}", schema) }
 
-// ErrNotEmpty means that the partition into which a store is to be loaded already contains one.
+// ErrNotEmpty means that the partition already contains a store, so that no store can be loaded into
+// it.
 var ErrNotEmpty = errors.New("there is a store already")
 
-// KeyError means that a key is longer than an index of PostgreSQL accepts.
+// KeyError means that a key is longer than PostgreSQL accepts in an index.
 type KeyError struct {
 	Key   []byte
 	Limit int
@@ -40,11 +41,11 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("a key has %d bytes, a database takes %d: %q...", len(e.Key), e.Limit, e.Key[:40])
 }
 
-// Load stores all pairs of another engine, each with its group, and the run keys that keys writes,
-// in one transaction. No other code may write to the other engine. After an interruption nothing is
-// stored. The last group of the partition is then that of the other engine. The partition must be
-// owned and empty. Load always gives the partition back and closes d. Errors: [ErrNotEmpty],
-// *[KeyError].
+// Load stores all pairs of another engine, each with its group, and the run keys that keys writes, in
+// one transaction. No other code may write to the other engine. If Load is interrupted, nothing is
+// stored. Afterwards the last group of the partition is the last group of the other engine. The
+// partition must be owned and empty. Load always releases the partition and closes d. Errors:
+// [ErrNotEmpty], *[KeyError].
 func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) error) (err error) {
 	l, err := d.Loading(ctx)
 	if err != nil {
@@ -63,15 +64,16 @@ type Loading struct {
 	filled []filled
 }
 
-// filled describes a partition whose pairs were written, with the epoch that it had before.
+// filled describes a partition whose pairs were written. It contains the epoch that the partition had
+// before.
 type filled struct {
 	part  int32
 	epoch int64
 	last  uint64
 }
 
-// Loading begins to fill partitions. The partition of d must be empty. It stays owned until the
-// last step, and d is always closed in the end. Errors: [ErrNotEmpty].
+// Loading begins to fill partitions. The partition of d must be empty. It is owned until the last step.
+// d is always closed in the end. Errors: [ErrNotEmpty].
 func (d *DB) Loading(ctx context.Context) (*Loading, error) {
 	if d.Last() != 0 {
 		return nil, errors.Join(ErrNotEmpty, d.Close())
@@ -83,8 +85,8 @@ func (d *DB) Loading(ctx context.Context) (*Loading, error) {
 	return &Loading{longTxn: l}, nil
 }
 
-// Fill writes the contents of a partition, except the number of its last group, which
-// [Loading.Commit] writes.
+// Fill writes the contents of a partition except the number of its last group. [Loading.Commit] writes
+// this number.
 func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error) error {
 	at, d := filled{part: part, last: from.Last()}, l.db
 	if part != d.cfg.Part {
@@ -124,9 +126,9 @@ func (l *Loading) empty(part int32) (epoch int64, err error) {
 	return epoch, err
 }
 
-// Commit gives the partition back and then stores everything, if each partition is still free and
-// unchanged. places maps namespaces to partitions. If the answer of the database is lost, the rows
-// show the outcome.
+// Commit releases the partition and then stores everything, if each partition is still free and
+// unchanged. places maps namespaces to partitions. If the answer of the database is lost, Commit reads
+// the rows to find out the outcome.
 func (l *Loading) Commit(places map[string]int32) error {
 	err := l.end(func(epoch int64) error {
 		for _, f := range l.filled {
@@ -145,9 +147,9 @@ func (l *Loading) Commit(places map[string]int32) error {
 	return nil
 }
 
-// pairs iterates over the pairs of one table, as the source of a COPY statement.
+// pairs iterates over the pairs of one table. It is the source of a COPY statement.
 type pairs struct {
-	// ended returns an error if the caller has given up.
+	// ended returns an error if the context of the caller has ended.
 	ended func() error
 	db    *DB
 	part  int32
@@ -160,7 +162,7 @@ type pairs struct {
 	err   error
 }
 
-// Next moves to the next pair of the table. The kinds of keys follow one after the other.
+// Next moves to the next pair of the table. The pairs are in the order of their kinds.
 func (p *pairs) Next() bool {
 	if p.it != nil {
 		p.it.Next()
@@ -216,7 +218,7 @@ func (p *pairs) end() {
 	}
 }
 
-// LoadedKeys is the medium for run keys during a load. It writes in the transaction of the load.
+// LoadedKeys is the medium for run keys during a load. It writes in the same transaction as the load.
 type LoadedKeys struct {
 	schema string
 	part   int32

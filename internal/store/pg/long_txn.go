@@ -11,25 +11,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// finishing limits the wait for the end of a long transaction, because every standby must first
-// receive all of it.
+// finishing limits the wait for the end of a long transaction. It is long because every standby must
+// first receive the whole transaction.
 const finishing = 10 * time.Minute
 
-// longTxn is one transaction that changes several partitions. One of them is owned until the last
-// step, so that no node serves the store in the meantime. After an interruption nothing is changed.
+// longTxn is one transaction that changes several partitions. One of these is owned until the last
+// step, so that no node serves the store in the meantime. If the transaction is interrupted, nothing is
+// changed.
 type longTxn struct {
 	db      *DB
 	session *session
 	ctx     context.Context //nolint:containedctx // that of the one call that it is for
-	// stop detaches the connection from ctx. It returns false if ctx has already ended the
-	// connection.
+	// stop detaches the connection from ctx. It returns false if ctx has ended and the connection is
+	// already closed for this reason.
 	stop func() bool
 	// released means that the partition was given back.
 	released bool
 }
 
-// beginLongTxn begins the transaction. On an error it closes d; otherwise the transaction's end
-// closes d.
+// beginLongTxn begins the transaction. If there is an error, beginLongTxn closes d. Otherwise the end
+// of the transaction closes d.
 func (d *DB) beginLongTxn(ctx context.Context) (*longTxn, error) {
 	l := &longTxn{db: d, ctx: ctx, stop: func() bool { return true }}
 	var err error
@@ -49,7 +50,7 @@ func (l *longTxn) exec(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-// one executes a statement of the last step. The statement must change exactly one row, which shows
+// one executes a statement of the last step. The statement must change exactly one row. This proves
 // that the partition is unchanged. Otherwise the error is errForeign.
 func (l *longTxn) one(text string, args ...any) error {
 	done, err := l.session.conn.Exec(context.Background(), inSchema(text, l.db.cfg.Schema), append([]any{pgx.QueryExecModeExec}, args...)...)
@@ -59,13 +60,13 @@ func (l *longTxn) one(text string, args ...any) error {
 	return err
 }
 
-// warned turns warnings on, because an earlier user of the session may have turned them off. A
-// commit that returns a warning is not a success.
+// warned turns on warnings, because an earlier user of the session may have turned them off. A commit
+// that returns a warning is not treated as a success.
 const warned = "SET LOCAL client_min_messages = 'warning'"
 
-// end gives the partition back, runs the statements of last, and commits. Once the partition is given
-// back, these statements are the fence: if another process takes the partition over in the meantime,
-// the partition has another epoch and they fail.
+// end releases the partition, runs the statements of last, and commits. After the release, these
+// statements are the fence. If another process takes the partition over in the meantime, the partition
+// has another epoch and the statements fail.
 func (l *longTxn) end(last func(epoch int64) error) error {
 	epoch, err := l.db.epoch(l.ctx)
 	if err != nil {
@@ -86,7 +87,7 @@ func (l *longTxn) end(last func(epoch int64) error) error {
 	return l.session.do(finishing, func() error { return l.exec(context.Background(), "COMMIT") })
 }
 
-// epoch returns the present epoch of the partition. If the partition belongs to another owner, the
+// epoch returns the current epoch of the partition. If the partition belongs to another owner, the
 // error is errForeign.
 func (d *DB) epoch(ctx context.Context) (epoch int64, err error) {
 	err = d.at.pool.QueryRow(ctx, inSchema(oursText, d.cfg.Schema), d.cfg.Part, d.cfg.Owner).Scan(&epoch)
@@ -96,12 +97,13 @@ func (d *DB) epoch(ctx context.Context) (epoch int64, err error) {
 	return epoch, err
 }
 
-// putText assigns partitions to namespaces that are in partition 0 or in none.
+// putText assigns partitions to namespaces that have no partition or are in partition 0.
 const putText = `INSERT INTO {s}.namespace (name, part) SELECT * FROM unnest($1::text[], $2::integer[])
 	ON CONFLICT (name) DO UPDATE SET part = excluded.part WHERE namespace.part IN (0, excluded.part)`
 
-// place assigns partitions to namespaces with the commit. The first of two nodes that do so locks
-// the table, and the other one waits for it and then finds its result.
+// place assigns partitions to namespaces. The assignment is part of the transaction. If two nodes do
+// this at the same time, the first one locks the table. The other one waits and then finds the result
+// of the first.
 func (l *longTxn) place(places map[string]int32) error {
 	if len(places) == 0 {
 		return nil
@@ -118,7 +120,7 @@ func (l *longTxn) place(places map[string]int32) error {
 	return err
 }
 
-// Close rolls back everything that was not committed, and gives the partition back.
+// Close rolls back everything that was not committed, and releases the partition.
 func (l *longTxn) Close() error {
 	l.stop()
 	l.session.close()

@@ -19,11 +19,11 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// SchemaError means that a newer program made the tables, and this program cannot use them.
+// SchemaError means that a newer program created the tables, and this program cannot use them.
 type SchemaError struct {
 	Schema string
-	// Found is the newest migration of the schema. Oldest is the migration that a program must at
-	// least know to use the schema. Want is the newest migration that this program knows.
+	// Found is the newest migration of the schema. Oldest is the migration that a program must at least
+	// know in order to use the schema. Want is the newest migration that this program knows.
 	Found, Oldest, Want int64
 }
 
@@ -42,8 +42,8 @@ func works(schema string, known, found, oldest int64) error {
 	return nil
 }
 
-// LivingError means that a migration would break older programs, while a sidecar is running that
-// may be older.
+// LivingError means that a migration would make the schema unusable for older programs while a sidecar
+// is running that may be such a program.
 type LivingError struct {
 	Schema string
 	// Version is the number of the migration. Address is the address of one of the running
@@ -57,18 +57,18 @@ func (e *LivingError) Error() string {
 	return fmt.Sprintf("migration %d of schema %q works with no older program, and the sidecar at %s lives: stop all of them first", e.Version, e.Schema, e.Address)
 }
 
-// Timeouts for the creation of a schema: migrating limits all of it. dying limits the wait for a
-// running sidecar, because its lease may be that of a killed process.
+// These timeouts apply to the creation of a schema. migrating limits the time of the whole creation.
+// dying limits the wait for a running sidecar, because its lease may belong to a killed process.
 const (
 	migrating = time.Minute
 	dying     = 5 * time.Second
 )
 
-// errElsewhere means that another node made the migration first.
+// errElsewhere means that another node made the same migration first.
 var errElsewhere = errors.New("another node has migrated meanwhile")
 
-// migrate brings the schema to this program's version. Several programs may call it at once. No
-// lock outlives its transaction, and none is an advisory lock.
+// migrate migrates the schema to this program's version. Several programs may call it at the same time.
+// Every lock ends with its transaction. No lock is an advisory lock.
 func migrate(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, schema string) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, migrating)
@@ -93,7 +93,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, schema strin
 	}
 }
 
-// pause waits for d. It returns false if ctx ends earlier.
+// pause waits for the duration d. It returns false if ctx ends before.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -105,9 +105,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// lockShort limits how long a migration waits for the lock of a table, because later statements
-// queue behind it: a commit of an owner would wait for a long read. After this time the migration
-// retries later.
+// lockShort limits how long a migration waits for the lock of a table. Later statements wait behind it,
+// so that the commit of an owner would have to wait for a long read. When the time has passed, the
+// migration retries later.
 const (
 	firstPause = 50 * time.Millisecond
 	lockPause  = time.Second
@@ -162,8 +162,8 @@ func migrateOnce(ctx context.Context, db *sql.DB, files fs.FS, schema string) er
 
 func versionsOf(schema string) string { return schema + ".schema_version" }
 
-// stepsOf returns the migrations in the order of their numbers. The name of each file begins with
-// its number.
+// stepsOf returns the migrations in the order of their numbers. Each file name begins with the number
+// of the migration.
 func stepsOf(files fs.FS, schema string) ([]*goose.Migration, error) {
 	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
@@ -191,17 +191,16 @@ func stepsOf(files fs.FS, schema string) ([]*goose.Migration, error) {
 // migration is one migration of the schema.
 type migration struct {
 	schema, text string
-	// version is the number of the migration. A program can use the tables after this migration if
-	// it knows at least the migration oldest. oldest equals version, unless the migration only adds
+	// version is the number of the migration. oldest is the migration that a program must at least know
+	// in order to use the tables after this one. It equals version, unless the migration only adds
 	// something.
 	version, oldest int64
 }
 
-// remembered is the first migration after which the database stores which programs can use it.
+// remembered is the first migration after which the database records which programs can use it.
 const remembered = 3
 
-// run executes the migration. It locks the table of versions and checks it before it changes
-// anything.
+// run executes the migration. Before it changes anything, it locks the table of versions and checks it.
 func (m migration) run(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '"+lockShort+"'"); err != nil {
 		return err
@@ -229,14 +228,14 @@ func (m migration) run(ctx context.Context, tx *sql.Tx) error {
 
 const raiseOldestText = `UPDATE {s}.schema_oldest SET version = greatest(version, $1)`
 
-// A lease that is longer than the maximum was written before the clock was set back. A live
-// owner corrects it within a second.
+// If a lease is longer than the maximum, it was written before the clock was set back. A running owner
+// corrects it within a second.
 const livingText = `SELECT coalesce(max(address), '') FROM (
 	SELECT address, lease_until FROM {s}.node UNION ALL SELECT address, lease_until FROM {s}.part) AS living
 	WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'
 	AND (SELECT max(version) FROM {s}.schema_oldest) < $1`
 
-// outdates returns a *[LivingError] if the migration would break a running sidecar.
+// outdates returns a *[LivingError] if a running sidecar could not use the schema after the migration.
 func (m migration) outdates(ctx context.Context, tx *sql.Tx) error {
 	if m.version <= remembered {
 		return nil

@@ -10,10 +10,10 @@ import (
 // Partitions is the maximum number of partitions of a database. They are numbered from 0.
 const Partitions = 64
 
-// seedText creates the rows of partitions. It does not touch an existing row, because it would wait
-// for that row's lock. A new partition gets the format of partition 0, which every node that can
-// own partition 0 supports. If partition 0 does not exist, the new partition gets the oldest format
-// of this program, which may be newer than other nodes support.
+// seedText creates the rows of partitions. It does not change an existing row, because it would have to
+// wait for the lock of that row. A new partition gets the format of partition 0, which every node that
+// can own partition 0 supports. If partition 0 does not exist, the new partition gets the oldest format
+// of this program. Other nodes may not support that format.
 const seedText = `INSERT INTO {s}.part (id, format)
 	SELECT u.id, coalesce((SELECT format FROM {s}.part WHERE part.id = 0), $2::integer) FROM unnest($1::integer[]) AS u (id)
 	WHERE NOT EXISTS (SELECT 1 FROM {s}.part WHERE part.id = u.id) ON CONFLICT DO NOTHING`
@@ -23,7 +23,7 @@ const seedText = `INSERT INTO {s}.part (id, format)
 func (r *Pool) SeedText() string { return inSchema(seedText, r.schema) }
 
 const (
-	// settledText waits for the transactions that are placing namespaces at this moment.
+	// settledText waits for all transactions that are currently placing namespaces.
 	settledText = `LOCK TABLE {s}.namespace IN SHARE MODE`
 	sharedText  = `SELECT part FROM {s}.namespace WHERE part <> 0 UNION SELECT id FROM {s}.part WHERE id <> 0 AND commit_no > 0 ORDER BY 1`
 	placedText  = `SELECT name, part FROM {s}.namespace`
@@ -31,8 +31,8 @@ const (
 )
 
 // Shared returns the numbers of the partitions other than 0 that have a namespace or a commit, in
-// ascending order. A sidecar without a cluster owns partition 0. It calls Shared when its
-// namespaces are stored there, so that a placement that begins later finds that ownership.
+// ascending order. A sidecar without a cluster owns partition 0. It calls Shared after its namespaces
+// are stored there, so that a placement that begins later sees that they are in partition 0.
 func (r *Pool) Shared(ctx context.Context) (parts []int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()

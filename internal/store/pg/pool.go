@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Pool is a pool of connections to a database whose schema this program supports. Views use it. A
-// node opens it before it takes over a partition. It is safe for concurrent use.
+// Pool is a pool of connections to a database whose schema this program supports. Views use these
+// connections. A node opens it before it takes over a partition. Safe for concurrent use.
 type Pool struct {
 	url    dsn.URL
 	schema string
@@ -25,10 +25,10 @@ type Pool struct {
 	wait time.Duration
 }
 
-// Connect connects to a database, waits for one that is just starting, and creates or migrates the
-// schema. It acquires no partition. It uses only the fields of cfg that are the same for all
-// partitions: URL, Schema, Readers and Timeouts. Errors: *[SchemaError], *[LivingError], those of
-// the database, and that of a context that ends.
+// Connect connects to a database and creates or migrates the schema. If the database is starting,
+// Connect waits for it. It acquires no partition. It uses only the fields of cfg that are the same for
+// all partitions: URL, Schema, Readers and Timeouts. Errors: *[SchemaError], *[LivingError], the errors
+// of the database, and the error of ctx.
 func Connect(ctx context.Context, cfg Config) (*Pool, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.reachable(); err != nil {
@@ -48,7 +48,7 @@ func Connect(ctx context.Context, cfg Config) (*Pool, error) {
 	return r, nil
 }
 
-// awaitServer connects to a database. If the database is just starting, it waits for up to
+// awaitServer connects to a database. If the database is starting, it waits for it, for up to
 // Timeouts.Statement.
 func awaitServer(ctx context.Context, cfg Config) (conn *pgx.ConnConfig, pooled bool, err error) {
 	until := time.Now().Add(cfg.Timeouts.Statement)
@@ -75,7 +75,7 @@ func (r *Pool) readers(cfg Config) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(context.Background(), pool)
 }
 
-// URL returns the URL of the database, in a form that hides the password when it is printed.
+// URL returns the URL of the database. When it is printed, the password is hidden.
 func (r *Pool) URL() dsn.URL { return r.url }
 
 // Schema returns the name of the schema that contains the tables.
@@ -102,23 +102,23 @@ func (r *Pool) current(ctx context.Context, text statements) error {
 	return works(r.schema, known, found, oldest)
 }
 
-// SerialConn is one connection for occasional statements, which never wait for a view. It is safe
-// for concurrent use; the calls run one after the other.
+// SerialConn is one connection for occasional statements. These statements never wait for a view. Safe
+// for concurrent use: calls run one after the other.
 type SerialConn struct {
 	conn   *pgx.ConnConfig
 	pooled bool
 
 	mu sync.Mutex
-	// session is opened when it is first needed. A wrong answer closes it.
+	// session is opened when it is first needed. An unexpected answer closes it.
 	session *session
 }
 
 // SerialConn returns a connection that is opened when it is first used.
 func (r *Pool) SerialConn() *SerialConn { return &SerialConn{conn: r.conn, pooled: r.pooled} }
 
-// Do calls speak with the connection, or with a new one if the old one is dead. wait limits the
-// wait for the connection and for the answers. An answer with a notice is an error. Do never
-// cancels a statement.
+// Do calls speak with the connection. If the old connection is broken, it opens a new one. wait limits
+// the time to wait for the connection and for the answers. An answer with a notice is an error. Do
+// never cancels a statement.
 func (t *SerialConn) Do(wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,8 +140,8 @@ func (t *SerialConn) Do(wait time.Duration, speak func(conn *pgx.Conn) error) er
 	return err
 }
 
-// DoRetry is like Do, but for statements that may run twice. If no answer came, for example because
-// the connection was unused for a long time, it tries once more.
+// DoRetry does the same as Do for statements that may run twice. If no answer arrived, for example
+// because the connection was unused for a long time, it tries once more.
 func (t *SerialConn) DoRetry(wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	err := t.Do(wait, speak)
 	if err != nil && codeOf(err) == "" {

@@ -18,21 +18,21 @@ type server struct {
 	text   statements
 	// session is nil until Acquire has connected.
 	session *session
-	// found is the format of the partition when its row was last read. format is the format in
-	// which the partition was first acquired; it does not change after that.
+	// found is the format that the partition had when its row was last read. format is the format that
+	// it had when it was first acquired. format does not change afterwards.
 	found, format uint32
 }
 
 var _ fencing.Server[*group] = (*server)(nil)
 
-// lockWait is how long a takeover waits for a session that locks the row, before it ends that
-// session.
+// lockWait is how long a takeover waits for a session that locks the row. After that, the takeover ends
+// the session.
 const lockWait = "1s"
 
 var errNoSession = errors.New("there is no connection")
 
-// Acquire opens a new connection and takes the partition over. Statements that may still run on the
-// old connection are fenced by the new epoch.
+// Acquire opens a new connection and takes the partition over. The new epoch fences statements that may
+// still run on the old connection.
 func (s *server) Acquire(again bool) (st fencing.State, err error) {
 	s.Close()
 	l, err := openSession(s.conn, !s.pooled)
@@ -67,10 +67,10 @@ func (s *server) checkFormat(st fencing.State) error {
 	return &fencing.FinalError{Err: &FormatError{Schema: s.cfg.Schema, Found: s.found, Oldest: f.Oldest, Newest: f.Newest}}
 }
 
-// acquire tries to take the partition over. If another session keeps the row locked, acquire ends
-// that session and tries once more. It does not end the session of another owner whose lease is
-// valid; it returns that owner instead. If the row is this owner's own, the lock belongs to a
-// process that is gone, or to a session of no owner.
+// acquire tries to take the partition over. If another session keeps the row locked, acquire ends that
+// session and tries once more. If the session belongs to another owner with a valid lease, acquire does
+// not end it and returns that owner. If the row belongs to this owner, the lock belongs to a process
+// that no longer exists, or to a session of no owner.
 func (s *server) acquire(l *session, again bool) (fencing.State, error) {
 	st, err := s.acquireOnce(l, again)
 	if codeOf(err) != "55P03" {
@@ -126,9 +126,9 @@ func (s *server) readState(l *session) (st fencing.State, err error) {
 	return st, err
 }
 
-// Commit stores a group with one statement. Rarely a commit overwrites a row of the cold table. In
-// that case the first statement fails without an effect, and Commit sends a slower one that
-// overwrites rows.
+// Commit stores a group with one statement. In rare cases a commit overwrites a row of the cold table.
+// Then the first statement fails without an effect, and Commit sends a slower statement that can
+// overwrite rows.
 func (s *server) Commit(epoch, number uint64, g *group) error {
 	params := append(s.params(epoch, number), g.arrays()...)
 	err := s.fence(s.text.commit[g.has()], commitTypes, params)
@@ -147,7 +147,8 @@ func (s *server) params(epoch, number uint64) [][]byte {
 	return append(make([][]byte, 0, 11), int4(s.cfg.Part), []byte(s.cfg.Owner), int8of(epoch), int8of(number), int8of(uint64(s.cfg.Lease.Microseconds())))
 }
 
-// fence executes a statement that returns one row. If it returns none, the fence has prevented it.
+// fence executes a statement that returns one row. If the statement returns no row, the fence has
+// prevented it.
 func (s *server) fence(text string, types []uint32, params [][]byte) error {
 	if s.session == nil {
 		return errNoSession

@@ -13,18 +13,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// session is the connection for commits. It may be closed, but a statement on it is never
-// cancelled: if a wait for a standby is cancelled, PostgreSQL answers with success.
+// session is the connection for commits. It may be closed, but a statement on it is never cancelled,
+// because PostgreSQL answers with success if a wait for a standby is cancelled.
 type session struct {
 	conn *pgx.Conn
 	// raw is the connection below the encryption.
 	raw net.Conn
-	// made means that the session is connected. From then on it refuses to dial, because pgx dials
-	// again only to cancel a statement.
+	// made means that the session is connected. After that it refuses to dial, because pgx dials again
+	// only in order to cancel a statement.
 	made atomic.Bool
-	// notice is the last notice since the statement began.
+	// notice is the last notice that arrived after the statement began.
 	notice *pgconn.Notice
-	// named means that statements may be prepared under a name. names maps the texts of prepared
+	// named reports whether statements may be prepared under a name. names maps the texts of prepared
 	// statements to their names.
 	named bool
 	names map[string]string
@@ -32,8 +32,8 @@ type session struct {
 
 var errNoCancel = errors.New("nothing is cancelled")
 
-// NoticeError means that the database answered with success and with a notice. For a commit the
-// notice may mean that only one machine has stored it.
+// NoticeError means that the database answered with both success and a notice. For a commit, the notice
+// may mean that only one machine has stored it.
 type NoticeError struct{ Severity, Code, Message string }
 
 // Error returns the text of the notice.
@@ -64,9 +64,9 @@ func openSession(cfg *pgx.ConnConfig, named bool) (*session, error) {
 	return l, nil
 }
 
-// below returns the connection that is below the encryption of conn. openSession calls it on the
-// finished connection, because while connecting, pgx may have opened others, to hosts that did not
-// fit.
+// below returns the connection that transports the encrypted data of conn. openSession calls it after
+// the connection is established, because pgx may have opened other connections before, to hosts that
+// could not be used.
 func below(conn net.Conn) net.Conn {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		return encrypted.NetConn()
@@ -74,11 +74,12 @@ func below(conn net.Conn) net.Conn {
 	return conn
 }
 
-// close closes the connection without telling the server. A running statement may still complete on
-// the server.
+// close closes the connection without a message to the server. A running statement may still complete
+// on the server.
 func (l *session) close() { _ = l.raw.Close() }
 
-// do calls speak and closes the connection if speak takes longer than wait. A notice is an error.
+// do calls speak. If speak takes longer than wait, do closes the connection. A notice is treated as an
+// error.
 func (l *session) do(wait time.Duration, speak func() error) error {
 	l.notice = nil
 	timer := time.AfterFunc(wait, l.close)
@@ -118,5 +119,5 @@ func (l *session) rows(text string, types []uint32, params [][]byte) (int, error
 	return n, err
 }
 
-// inBinary states that all parameters and columns are in the binary format.
+// inBinary requests the binary format for all parameters and columns.
 var inBinary = []int16{pgx.BinaryFormatCode}

@@ -9,18 +9,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Share describes what another partition gets when a partition is split.
+// Share describes the data that another partition gets when a partition is split.
 type Share struct {
 	// Part is the number of the partition that gets the share. It must be empty.
 	Part int32
 	// Names are the namespaces that are in Part after the split.
 	Names []string
-	// Moved are prefixes of the keys that move to Part. Copied are keys that both partitions have
-	// after the split.
+	// Moved are prefixes of the keys that move to Part. Copied are prefixes of the keys that both
+	// partitions have after the split.
 	Moved, Copied [][]byte
 }
 
-// AliveError means that a running sidecar shares the store and uses the present placement of
+// AliveError means that a running sidecar shares the store and uses the current placement of
 // namespaces.
 type AliveError struct{ Schema, Address string }
 
@@ -30,23 +30,24 @@ func (e *AliveError) Error() string {
 }
 
 const (
-	// A lease that is longer than the maximum was written before the clock was set back.
+	// If a lease is longer than the maximum, it was written before the clock was set back.
 	aliveText          = `SELECT coalesce(max(address), '') FROM {s}.node WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'`
 	lockNamespacesText = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
-	// shareText moves ranges of keys, which it finds in the index. {t} is the table.
+	// shareText moves ranges of keys to another partition. It finds the keys in the index. {t} is the
+	// table.
 	shareText = `UPDATE {s}.{t} AS pair SET part = $2 FROM unnest($3::bytea[], $4::bytea[]) AS u (low, high)
 	WHERE pair.part = $1 AND pair.k >= u.low AND pair.k < u.high`
 	copyText   = `INSERT INTO {s}.{t} (part, k, v, g) SELECT $2, k, v, g FROM {s}.{t} WHERE part = $1 AND k = ANY ($3::bytea[])`
 	forgetText = `DELETE FROM {s}.{t} WHERE part = $1 AND k >= $2 AND k < $3`
 	splitText  = `UPDATE {s}.part SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 AND owner = '' AND commit_no = $3`
-	// sharedPartText selects a partition that is free and empty.
+	// sharedPartText changes the row of a partition that is free and empty.
 	sharedPartText = `UPDATE {s}.part AS other SET commit_no = own.commit_no, format = own.format,
 	epoch = other.epoch + 1, owner = '', address = '', lease_until = '-infinity'
 	FROM {s}.part AS own WHERE own.id = $1 AND other.id = $2 AND other.commit_no = 0 AND other.lease_until <= clock_timestamp()`
 )
 
-// Placements returns the partition of each namespace that was placed, and the partitions that have
-// a commit.
+// Placements returns the partition of each namespace that has one, and the partitions that have a
+// commit.
 func (d *DB) Placements(ctx context.Context) (places map[string]int32, taken []int32, err error) {
 	if places, err = d.at.Placed(ctx); err != nil {
 		return nil, nil, err
@@ -55,9 +56,10 @@ func (d *DB) Placements(ctx context.Context) (places map[string]int32, taken []i
 	return places, taken, err
 }
 
-// Split moves pairs of the partition to empty partitions. These get the same last group. Split also
-// deletes the pairs whose keys begin with lost. All of this is one transaction. The partition must
-// be owned until the last step. Split always gives it back and closes d. Errors: *[AliveError].
+// Split moves pairs of the partition to empty partitions. The last group of these partitions is then
+// the same as that of the partition. Split also deletes the pairs whose keys begin with lost. All of
+// this is one transaction. The partition must be owned until the last step. Split always releases it
+// and closes d. Errors: *[AliveError].
 func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error) {
 	last := d.Last()
 	l, err := d.beginLongTxn(ctx)
@@ -86,11 +88,11 @@ func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error)
 }
 
 // gone is how long the database waits for the next statement of the transaction. If the caller is
-// disconnected, the transaction ends after this time, and no longer prevents nodes from starting.
+// disconnected, the transaction ends after this time. Then it no longer prevents nodes from starting.
 const gone = "1min"
 
-// lockPlacement prevents the placement of namespaces, and checks that no live node knows the
-// present placement.
+// lockPlacement locks the placement of namespaces, and checks that no running node knows the current
+// placement.
 func (l *longTxn) lockPlacement() error {
 	for _, text := range []string{
 		"SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = '" + gone + "'", "SET LOCAL lock_timeout = '" + lockWait + "'", lockNamespacesText,
@@ -131,8 +133,8 @@ func (l *longTxn) share(s Share) error {
 	return nil
 }
 
-// split executes the last step. It fails if a partition had another owner in the meantime, or if a
-// node has joined.
+// split executes the last step. It fails if a partition had another owner in the meantime, or if a node
+// has joined the cluster.
 func (l *longTxn) split(shares []Share, epoch int64, last uint64) error {
 	own := l.db.cfg.Part
 	if err := l.one(splitText, own, epoch, int64(last)); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// statements contains the texts of the statements for one schema.
+// statements contains the texts of the SQL statements for one schema.
 type statements struct {
 	// commit and over are indexed by the result of [group.has]. The statements in over can also
 	// overwrite rows of the cold table.
@@ -15,18 +15,18 @@ type statements struct {
 	acquire, readState, terminateBlocker, clampLease string
 	readOwner                                        string
 	// version reads the number of the newest migration. oldest reads the oldest migration that a
-	// program must know to use the schema.
+	// program must know in order to use the schema.
 	version, oldest string
 	// The statements for the keys of runs.
 	keysRead, keysSize, keysWrite, keysVacuum string
-	// get and has are indexed by table: hot, cold.
+	// get and has are indexed by table. The index 0 is the hot table, and 1 is the cold table.
 	get, has [2]string
 }
 
-// A commit is one statement: without its fence it changes no row. The fence has the owner
-// besides the epoch, because after a failover that lost a takeover, another owner may have the
-// same epoch. The statement itself turns warnings on, because the session's earlier settings
-// are unknown.
+// A commit is one statement. If its fence does not match, it changes no row. The fence contains the
+// owner in addition to the epoch, because after a failover that lost a takeover, another owner may have
+// the same epoch. The statement itself turns on warnings, because the session's earlier settings are
+// unknown.
 const (
 	fenceText = `WITH fence AS (
 	UPDATE {s}.part SET commit_no = $4, lease_until = clock_timestamp() + $5 * interval '1 microsecond'
@@ -36,8 +36,8 @@ const (
 SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 )
 
-// sorts are the kinds of changes in a group. Each is a part of the statement. Parts without
-// changes are left out, because even an empty part costs as much as a row.
+// sorts is the number of kinds of changes in a group. Each kind is a part of the statement. Parts
+// without changes are left out, because even an empty part costs as much as a row.
 const (
 	hotSet = iota
 	coldSet
@@ -46,9 +46,9 @@ const (
 	sorts
 )
 
-// partTexts are the parts of the statement. Removed rows are looked up one by one. For a list of
-// keys the server may have made a plan that reads the whole table, if the table was small at that
-// time.
+// partTexts are the parts of the statement. Removed rows are looked up one by one. For a list of keys,
+// the server could use a plan that reads the whole table, if the table was small when the plan was
+// made.
 var partTexts = [sorts]string{
 	hotSet: `, hot AS (
 	INSERT INTO {s}.hot (part, k, v, g) SELECT fence.id, u.k, u.v, $4 FROM fence, unnest($6::bytea[], $7::bytea[]) AS u (k, v)` + overText + `
@@ -66,8 +66,8 @@ var partTexts = [sorts]string{
 )`,
 }
 
-// overText makes an insert overwrite an existing row. For the cold table it is omitted at first,
-// because almost no row exists there already, and the check costs a third of the insert.
+// overText makes an insert overwrite an existing row. For the cold table it is left out at first,
+// because almost no row already exists there, and the check takes a third of the time of the insert.
 const overText = `
 	ON CONFLICT (part, k) DO UPDATE SET v = excluded.v, g = excluded.g`
 
@@ -90,18 +90,17 @@ SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 
 const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND owner = $2 AND epoch = $3`
 
-// acquireText raises the format before the first read, so that a program that does not support the
-// new format cannot take over the partition, even if this owner fails. The new format is one that
-// all other running nodes support, because a placement may give them the partition later. Nodes
-// that are leaving do not count.
+// acquireText changes the format before the first read. So a program that does not support the new
+// format cannot take over the partition, even if this owner fails. All other running nodes must support
+// the new format, because they may get the partition later. Nodes that are leaving do not count.
 const acquireText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
 	lease_until = clock_timestamp() + $4 * interval '1 microsecond',
 	format = CASE WHEN $8::bool THEN greatest(format, least($7::integer, (
 		SELECT min(n.speaks) FROM {s}.node n WHERE NOT n.leaving AND n.lease_until > now() AND n.lease_until <= now() + $4 * interval '2 microseconds'))) ELSE format END
 	WHERE id = $1 AND format BETWEEN $6::integer AND $7::integer AND (owner = $2 OR (NOT $5::bool AND lease_until <= now()))`
 
-// clampLeaseText shortens a lease that is longer than the maximum, because it was written before
-// the database's clock was set back.
+// clampLeaseText shortens a lease that is longer than the maximum. Such a lease was written before the
+// database's clock was set back.
 const clampLeaseText = `UPDATE {s}.part SET lease_until = clock_timestamp() + $2 * interval '1 microsecond'
 	WHERE id = $1 AND lease_until > clock_timestamp() + $2 * interval '2 microseconds'`
 
@@ -109,8 +108,8 @@ const readStateText = `SELECT epoch, commit_no, owner, address, (extract(epoch F
 	greatest(0, (extract(epoch FROM greatest(lease_until, 'epoch') - clock_timestamp()) * 1000000)::bigint), format
 	FROM {s}.part WHERE id = $1`
 
-// terminateBlockerText ends the session that has the row locked. The xmax of the row is the
-// transaction that is writing it.
+// terminateBlockerText ends the session that has locked the row. The xmax of the row is the transaction
+// that is writing it.
 const terminateBlockerText = `SELECT pg_catalog.pg_terminate_backend(l.pid) FROM {s}.part p
 	JOIN pg_catalog.pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = p.xmax AND l.granted
 	WHERE p.id = $1 AND (p.owner = $2 OR p.lease_until <= clock_timestamp())`
@@ -121,8 +120,8 @@ const oldestText = `SELECT max(version) FROM {s}.schema_oldest`
 
 const readOwnerText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
 
-// keysWriteText writes whole pages. It writes a page only if the page is unchanged since it was
-// read, so that a write that arrives late, after another one, has no effect.
+// keysWriteText writes whole pages. It writes a page only if the page has not changed since it was
+// read. So a write that arrives late, after another write, has no effect.
 const keysWriteText = `WITH fence AS (
 	SELECT id FROM {s}.part WHERE id = $1 AND owner = $2 FOR UPDATE
 ), made AS (
@@ -155,7 +154,7 @@ func statementsOf(schema string) statements {
 	return texts
 }
 
-// fenceTypes are the types of the parameters of a renewal, commitTypes those of a commit.
+// fenceTypes are the types of the parameters of a renewal. commitTypes are those of a commit.
 var (
 	fenceTypes  = []uint32{pgtype.Int4OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID, pgtype.Int8OID}
 	commitTypes = append(fenceTypes[:5:5], pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID)

@@ -21,8 +21,8 @@ type snapshot struct {
 	db *DB
 	// minGroup is the oldest group that the view may show.
 	minGroup uint64
-	// imported is the name of a held snapshot to import. If it is empty, the view shows the present
-	// state.
+	// imported is the name of a held snapshot that the transaction imports. If it is empty, the view
+	// shows the current state.
 	imported string
 
 	conn  *pgxpool.Conn
@@ -33,8 +33,8 @@ type snapshot struct {
 
 const begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-// Group begins the transaction and returns the number of its newest group. If that fails, Group
-// returns minGroup, and every read of the view fails.
+// Group begins the transaction and returns the number of the newest group in it. If this fails, Group
+// returns minGroup, and every read of the view then fails.
 func (s *snapshot) Group() uint64 {
 	if s.conn == nil && s.err == nil {
 		_ = s.query(nil, "")
@@ -42,8 +42,8 @@ func (s *snapshot) Group() uint64 {
 	return max(s.group, s.minGroup)
 }
 
-// query reads rows. The first query also begins the transaction, in the same round trip. An empty
-// text only begins the transaction.
+// query reads rows. The first query also begins the transaction, in the same round trip. If text is
+// empty, query only begins the transaction.
 func (s *snapshot) query(read func(pgx.Rows) error, text string, args ...any) error {
 	if s.err != nil {
 		return s.err
@@ -75,8 +75,8 @@ func readAll(rows pgx.Rows, err error, read func(pgx.Rows) error) error {
 	return rows.Err()
 }
 
-// begin tries connections of the pool until one answers, because some may be older than the last
-// restart of the server.
+// begin tries connections of the pool until one of them answers. Some may have been opened before the
+// last restart of the server.
 func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text string, args []any) error {
 	for {
 		conn, err := s.db.at.pool.Acquire(ctx)
@@ -95,11 +95,11 @@ func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text st
 	}
 }
 
-// errForeign means that the partition belongs to another owner. It is final: a retry has the same
-// result.
+// errForeign means that the partition belongs to another owner. It is permanent, because a retry has
+// the same result.
 var errForeign = errors.New("the partition is not this owner's any more")
 
-// IsForeign reports whether an error means that another owner has, or had, the partition.
+// IsForeign reports whether an error means that another owner has or had the partition.
 func IsForeign(err error) bool { return errors.Is(err, errForeign) }
 
 // first begins the transaction, checks that the partition belongs to this owner, and reads.
@@ -168,7 +168,7 @@ func (d *DB) free(conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// Get returns the value of a key, or nil if the key does not exist.
+// Get returns the value of a key. It returns nil if the key does not exist.
 func (s *snapshot) Get(key []byte) (value []byte, err error) {
 	err = s.query(func(rows pgx.Rows) error {
 		if err := rows.Scan(&value); err != nil {
@@ -191,7 +191,7 @@ func (s *snapshot) Has(key []byte) (there bool, err error) {
 	return there, err
 }
 
-// side returns the table of a key: 0 for hot, 1 for cold.
+// side returns the table of a key. 0 is the hot table, and 1 is the cold table.
 func (d *DB) side(key []byte) int {
 	if d.cfg.Hot(key[0]) {
 		return 0

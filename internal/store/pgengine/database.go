@@ -29,56 +29,55 @@ type Config struct {
 	// Part is the number of the partition to open. Default 0, which is the only partition of a
 	// store that was never shared.
 	Part int32
-	// Owner is the name of the node that opens the partition. The owner of each opening has its own
-	// name, which begins with this one. Default: no node.
+	// Owner is the name of the node that opens the partition. Each opening has an owner name of its own
+	// that begins with this name. Default: no node.
 	Owner string
 	// Pool is an existing connection pool. If it is nil, Open connects to the database.
 	Pool *pg.Pool
-	// RenewedEpoch, if not nil, means that other code renews the lease under the epoch stored in
-	// it. Opening then does not wait for the end of another owner's lease.
+	// RenewedEpoch means that other code renews the lease, if it is not nil. The lease is renewed under
+	// the epoch that is stored in it. Open then does not wait for the end of another owner's lease.
 	RenewedEpoch *atomic.Uint64
-	// Raise means that opening raises the store's format to the newest one that all running nodes
+	// Raise means that Open changes the store's format to the newest one that all running nodes
 	// support. Otherwise the format does not change.
 	Raise bool
-	// Address tells other processes where the store is served. Default: host name and process
-	// number.
+	// Address is reported to other processes as the place where the store is served. Default: host name
+	// and process number.
 	Address string
 	// Readers is the maximum number of connections for reads. Default 16. Two more connections
 	// serve commits and run keys.
 	Readers int32
-	// Lease is how long the store remains this process's after its last commit or renewal. Default
-	// 3 s.
+	// Lease is how long this process keeps the store after its last commit or renewal. Default 3 s.
 	Lease time.Duration
 	// Logger receives messages about the database. Default: discarded.
 	Logger *slog.Logger
 	// Timeouts limit the waits for the database. Each has a default.
 	Timeouts pg.Timeouts
-	// RunKeys is a hook for tests; see the Hooks of the store.
+	// RunKeys is a hook for tests, see the Hooks of the store.
 	RunKeys func(step string) error
 }
 
-// Away is the reason in the error of a request that is refused while the database is unavailable.
+// Away is the reason of the error for a request that is refused while the database is unavailable.
 const Away = "DATABASE_AWAY"
 
 // retryAfter is how long a client should wait before it repeats a refused request.
 const retryAfter = int64(time.Second)
 
-// Database is one partition of a store in a database. It is safe for concurrent use.
+// Database is one partition of a store in a database. Safe for concurrent use.
 type Database struct {
 	*pg.DB
 
 	cfg  Config
 	keys *keyring.Ring
-	// size is the size of the tables in bytes at the time measured.
+	// size is the size of the tables in bytes. It was measured at the time measured.
 	size     atomic.Int64
 	measured time.Time
 }
 
 var _ engine.Engine = (*Database)(nil)
 
-// Open acquires the store. It waits until the lease of another process that is gone has ended.
-// Errors: [datadir.ErrLocked] if another process has the store, *[pg.SchemaError],
-// *[pg.FormatError], *[layout.Damage], and those of the database.
+// Open acquires the store. If the lease of a process that no longer exists is still valid, Open waits
+// for its end. Errors: [datadir.ErrLocked] if another process has the store, *[pg.SchemaError],
+// *[pg.FormatError], *[layout.Damage], and the errors of the database.
 func Open(cfg Config) (*Database, error) {
 	if cfg.Address == "" {
 		name, err := os.Hostname()
@@ -103,7 +102,7 @@ func Open(cfg Config) (*Database, error) {
 	if d.keys, err = keyring.On(d.DB.Keys(cfg.RunKeys), nil); err != nil {
 		return nil, errors.Join(err, d.DB.Close())
 	}
-	// A caller that only reads a store needs its size at once.
+	// The size is measured now, because a caller that only reads a store needs it immediately.
 	return d, d.Sync()
 }
 
@@ -115,21 +114,21 @@ func (c Config) owner() string {
 	return c.Owner + "." + rand.Text()
 }
 
-// hot selects the kinds whose rows are often rewritten. They are stored in a separate table.
+// hot reports whether the rows of a kind are often rewritten. Such rows are stored in a separate table.
 func hot(kind byte) bool { return layout.Kinds[kind].Hot }
 
 // Keys returns the keys of runs, which are stored in the database.
 func (d *Database) Keys() *keyring.Ring { return d.keys }
 
-// Confirm does no work. The number of the newest group is stored together with the pairs, and every
-// commit and every view compares it.
+// Confirm does nothing, because the number of the newest group is stored together with the pairs, and
+// every commit and every view compares it.
 func (d *Database) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 
 // Serve does no work.
 func (d *Database) Serve(uint64, [16]byte) error { return nil }
 
-// StartMaintenance waits in the background until another process has taken the store over, and
-// fails the store then. It does not reclaim space, because the database itself does that.
+// StartMaintenance starts a goroutine that waits until another process has taken the store over. Then
+// it makes the store fail. It does not reclaim space, because the database itself does this.
 func (d *Database) StartMaintenance(ctx context.Context, duties engine.Callbacks) {
 	owner := d.Owner()
 	go func() {
@@ -142,7 +141,7 @@ func (d *Database) StartMaintenance(ctx context.Context, duties engine.Callbacks
 	}()
 }
 
-// failure returns the error that fails a store, because it is unknown what is stored.
+// failure returns the error that makes a store fail, because it is unknown what is stored.
 func failure(err error) error {
 	if lost, ok := errors.AsType[*fencing.DataLossError](err); ok {
 		err = layout.Damaged("", "%v", lost)
@@ -165,9 +164,9 @@ func (d *Database) CheckSpace(int64, bool) error {
 	return d.unread(err)
 }
 
-// unread returns the error for clients when a read got no answer: the database is unavailable, or
-// the partition has another owner. In the second case the store fails soon, and the results of
-// reads until then are unknown, too.
+// unread returns the error for clients after a read got no answer. Either the database is unavailable,
+// or the partition has another owner. In the second case the store fails soon, and the results of reads
+// until then are also unknown.
 func (d *Database) unread(err error) error {
 	if pg.IsForeign(err) {
 		return failure(err)
@@ -178,7 +177,7 @@ func (d *Database) unread(err error) error {
 	}
 }
 
-// Settled does no work: the commit itself stores the group's number.
+// Settled does nothing, because the commit itself stores the group's number.
 func (d *Database) Settled(engine.Group) error { return nil }
 
 // BeginLargeDelete does no work.
@@ -187,8 +186,8 @@ func (d *Database) BeginLargeDelete() (release func()) { return func() {} }
 // Removed does no work.
 func (d *Database) Removed(int64) {}
 
-// Fatal returns a channel that never receives, because a commit that fails is retried. Only a
-// closing store gives up after some time; see [Database.StartMaintenance].
+// Fatal returns a channel that never receives an error, because a commit that fails is retried. Only a
+// store that is closing stops retrying after some time, see [Database.StartMaintenance].
 func (d *Database) Fatal() <-chan error { return nil }
 
 // Check returns an error if the store belongs to another process.
@@ -202,8 +201,8 @@ func (d *Database) Check() error {
 // measuring is the interval at which the tables are measured.
 const measuring = time.Minute
 
-// Sync has no data to sync. At intervals it measures the tables. If the database does not answer,
-// the old size remains.
+// Sync syncs nothing, because every commit is durable. At regular intervals it measures the tables. If
+// the database does not answer, the last measured size stays.
 func (d *Database) Sync() error {
 	if time.Since(d.measured) < measuring || d.Owner().Away() != nil {
 		return nil
@@ -215,10 +214,10 @@ func (d *Database) Sync() error {
 	return nil
 }
 
-// Scrub does no work, because the database has its own checksums.
+// Scrub does nothing, because the database has its own checksums.
 func (d *Database) Scrub(context.Context) error { return nil }
 
-// Sizes returns the bytes of the tables; no values are stored separately.
+// Sizes returns the size of the tables in bytes. log is 0, because no values are stored separately.
 func (d *Database) Sizes() (tree, log int64) { return d.size.Load(), 0 }
 
 // Close gives the store back.

@@ -1,13 +1,12 @@
-// Package pgengine keeps a store in a PostgreSQL database. It is the engine for operators that run
-// PostgreSQL already and want no data directory.
+// Package pgengine keeps a store in a PostgreSQL database. It is the engine for operators that already
+// run PostgreSQL and do not want a data directory.
 //
-// It owns what the store needs from an engine besides pairs: whether another process has the store,
-// whether there is free space, what to answer while the database is unavailable, and the keys of
-// runs.
+// Owns: what the store needs from an engine in addition to pairs. This is the check whether another
+// process has the store, the check for free space, the answers while the database is unavailable, and
+// the keys of runs.
 //
-// Invariant: while the database is unavailable, the process continues, loses nothing, and refuses
-// new work with the reason [Away]. If an acknowledged group is missing in the database, the store
-// fails.
+// Guarantees: while the database is unavailable, the process continues, loses nothing, and refuses new
+// work with the reason [Away]. If an acknowledged group is missing in the database, the store fails.
 //
 // Concurrency: a [Database] is safe for concurrent use.
 package pgengine

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// gaps collects the rows of cursors that a commit rewrites because their entries are removed.
-// Adjacent rows that contain only gaps are merged into one, so that the size of the index depends
-// only on the existing entries.
+// gaps collects the rows of cursors that a commit rewrites because their entries are removed. Adjacent
+// rows that contain only gaps are merged into one row, so that the size of the index depends only on
+// the existing entries.
 type gaps struct {
 	txn *layout.Txn
 	ns  uint32
@@ -25,7 +25,7 @@ func newGaps(txn *layout.Txn, ns uint32) *gaps {
 	return &gaps{txn: txn, ns: ns, changed: map[uint64][]codec.EntryRef{}}
 }
 
-// add turns the place of a cursor into a gap.
+// add replaces the entry of a cursor by a gap.
 func (g *gaps) add(cursor uint64) error {
 	last, places, err := g.row(cursor, false)
 	if err != nil {
@@ -43,8 +43,8 @@ func (g *gaps) add(cursor uint64) error {
 	return nil
 }
 
-// row returns the row of cursors that ends at or after cursor. If before is true, it returns the
-// row that ends before cursor. It returns no places if no such row exists.
+// row returns the row of cursors that ends at or after cursor. If before is true, it returns the row
+// that ends before cursor. If there is no such row, it returns no places.
 func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.EntryRef, err error) {
 	p := layout.Prefix(nil, layout.KindCursor, g.ns)
 	from := cursor
@@ -87,9 +87,8 @@ func (g *gaps) rows() (ops []layout.Op, err error) {
 	return ops, nil
 }
 
-// merge merges the previous row into a row that contains only gaps, if the previous row also
-// contains only gaps. It is called for the rows in their order, so that a series of such rows
-// becomes one row.
+// merge merges a row with the previous row if both contain only gaps. It is called for the rows in
+// order, so that a series of such rows becomes one row.
 func (g *gaps) merge(last uint64, gone map[uint64]bool) error {
 	places := g.changed[last]
 	first := last + 1 - uint64(len(places))

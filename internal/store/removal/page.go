@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// pageRows and pageBytes are the approximate size of one commit of a removal: the number of rows,
-// and the bytes of keys and of rows of cursors.
+// pageRows and pageBytes are the approximate limits of one commit of a removal. pageRows limits the
+// number of rows. pageBytes limits the bytes of keys and of rows of cursors.
 const (
 	pageRows  = 4096
 	pageBytes = 512 << 10
@@ -36,8 +36,8 @@ func prefixes(ns uint32, run string) (all [][]byte) {
 	return all
 }
 
-// position is the progress of a removal. No rows of the run are added during it, and a seek to
-// the position skips the deleted keys.
+// position is the progress of a removal. No rows are added to the run during the removal. A seek to the
+// position skips the deleted keys.
 type position struct {
 	prefix int
 	key    []byte
@@ -51,7 +51,7 @@ type page struct {
 	most  int
 	ops   []layout.Op
 	bytes int
-	// freed is the approximate number of bytes on disk that the rows take.
+	// freed is the approximate disk space of the rows in bytes.
 	freed int64
 	// refs are the hashes of the blobs whose references are removed.
 	refs map[[32]byte]bool
@@ -63,7 +63,7 @@ func newPage(txn *layout.Txn, ns uint32, run string, most int) *page {
 }
 
 // fill adds rows to the page, beginning at the position at, and moves the position after them. more
-// means that further rows exist.
+// reports whether there are further rows.
 func (p *page) fill(ctx context.Context, at *position) (more bool, err error) {
 	all := prefixes(p.ns, p.run)
 	for ; at.prefix < len(all); at.prefix, at.key = at.prefix+1, nil {
@@ -109,7 +109,7 @@ func (p *page) remove(key []byte) {
 	p.bytes += len(key)
 }
 
-// entry adds what other rows contain about an entry: its cursor, and its references to blobs.
+// entry adds the data about an entry that other rows contain: its cursor, and its references to blobs.
 func (p *page) entry(item *kv.Iterator) error {
 	return layout.ValueOf(item, func(value []byte) error {
 		// The references of an erased run were removed together with its values.

@@ -32,8 +32,8 @@ func (r *Remover) Prune(ctx context.Context, ns uint32, before int64) (forgotten
 	}
 }
 
-// outlived returns the ops that remove one page of remains that are older than the time. next is
-// the key at which the following page begins, nil if there is none.
+// outlived returns the ops that remove one page of remains that are older than the time before. next is
+// the key at which the following page begins. It is nil if there is none.
 func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []byte) (ops []layout.Op, n int, next []byte, err error) {
 	p := layout.Prefix(nil, layout.KindDeleted, ns)
 	err = r.View(func(txn *layout.Txn) error {
@@ -74,7 +74,7 @@ func outlivedRow(txn *layout.Txn, ns uint32, item *kv.Iterator, before int64) ([
 	if err != nil {
 		return nil, err
 	}
-	// The remains stay if the run is still being removed, or if it was imported again.
+	// The remains are kept if the run is still being removed, or if it was imported again.
 	if mark, err := layout.Get(txn, layout.RemovalKey(ns, run)); err != nil || mark != nil {
 		return nil, err
 	}

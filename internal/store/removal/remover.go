@@ -17,37 +17,37 @@ import (
 type Change struct {
 	Ns  uint32
 	Ops []layout.Op
-	// Head is the head key of a run. The run must end with the record Last, and does not exist
-	// after the commit. If Head is nil, the run was removed already, and the key Mark must exist.
+	// Head is the head key of a run. The last record of the run must be Last. After the commit the run
+	// does not exist. If Head is nil, the run was already removed, and the key Mark must exist.
 	Head []byte
 	Last uint64
 	Mark []byte
-	// Bytes is the approximate number of bytes on disk that the removed rows take.
+	// Bytes is the approximate disk space of the removed rows in bytes.
 	Bytes int64
 }
 
-// ErrEnded is the error of a write if the mark does not exist, because another caller has completed
-// the removal.
+// ErrEnded is the error of a write if the mark does not exist. In this case another caller has
+// completed the removal.
 var ErrEnded = errors.New("the run is removed")
 
-// Remover removes the runs of one store. It is safe for concurrent use.
+// Remover removes the runs of one store. Safe for concurrent use.
 type Remover struct {
-	// View reads at the last synced group. Write stores a change and waits until it is synced.
+	// View reads the last synced group. Write stores a change and waits until it is synced.
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, c Change) error
 	// Rows is the approximate number of rows in one commit. Default 4096.
 	Rows int
 
-	// cursorRowsMu is held from reading rows of cursors until they are rewritten. No other code
-	// rewrites existing rows of cursors.
+	// cursorRowsMu is held from the time when rows of cursors are read until they are rewritten. No
+	// other code rewrites existing rows of cursors.
 	cursorRowsMu sync.Mutex
 }
 
-// Run deletes a run and waits until the deletion is synced. asked contains the caller, the time and
-// the reason. The result adds a description of the run. If the run was deleted before, duplicate is
-// true. After the first commit the run does not exist, even if later commits fail.
+// Run deletes a run and waits until the deletion is synced. asked contains the caller, the time and the
+// reason. The result also contains a description of the run. duplicate reports whether the run was
+// already deleted. After the first commit the run does not exist, even if later commits fail.
 //
-// Errors: machine.ErrNoRun; *machine.Error RUN_NOT_ENDED; those of a commit.
+// Errors: machine.ErrNoRun; *machine.Error RUN_NOT_ENDED; the errors of a commit.
 func (r *Remover) Run(ctx context.Context, ns uint32, run string, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
 	d, going, err := r.before(ns, run)
 	if err == nil && d.RunID != "" {
@@ -61,7 +61,7 @@ func (r *Remover) Run(ctx context.Context, ns uint32, run string, asked machine.
 	}
 	d, more, err := r.first(ctx, ns, run, asked)
 	if err == nil && more {
-		// The run is deleted, so its other rows must be removed even if the caller gives up.
+		// The run is deleted, so its other rows must be removed even if the caller has disconnected.
 		err = r.Finish(context.WithoutCancel(ctx), ns, run)
 	}
 	return d, false, wrapped(run, err)
@@ -74,8 +74,8 @@ func wrapped(run string, err error) error {
 	return nil
 }
 
-// before returns the remains of the run if it was deleted and does not exist now. going means that
-// some of its rows are still being removed.
+// before returns the remains of a run that was deleted and does not exist now. going reports whether
+// some of the rows of the run are still being removed.
 func (r *Remover) before(ns uint32, run string) (d machine.Deleted, going bool, err error) {
 	err = r.View(func(txn *layout.Txn) error {
 		if there, err := layout.There(txn, ns, run); err != nil || there {
@@ -100,7 +100,7 @@ func missing(was *machine.Deleted) error {
 	return nil
 }
 
-// first removes the head of the run, and in the same commit as many other rows as fit.
+// first removes the head of the run. In the same commit it removes as many other rows as fit.
 func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.Deleted) (_ machine.Deleted, more bool, err error) {
 	r.cursorRowsMu.Lock()
 	defer r.cursorRowsMu.Unlock()
@@ -136,8 +136,8 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 	return d, more, r.write(ctx, c)
 }
 
-// write stores a change even if its caller no longer waits, because the next read must see it and a
-// removal that has begun must be completed.
+// write stores a change even if its caller has stopped waiting, because the next read must see the
+// change, and a removal that has begun must be completed.
 func (r *Remover) write(ctx context.Context, c Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -152,8 +152,8 @@ func notEnded(st *machine.State) error {
 	}
 }
 
-// remember sets the id that started the run and the number of its cursors. A run that was deleted,
-// imported again and is now deleted once more keeps the id that first started it.
+// remember sets the id that started the run and the number of the run's cursors. If a run was deleted,
+// imported again and is now deleted again, it keeps the id that first started it.
 func remember(txn *layout.Txn, ns uint32, run string, d *machine.Deleted, imported bool) error {
 	was, err := layout.DeletedOf(txn, ns, run)
 	if err != nil {
@@ -187,8 +187,8 @@ func countUnder(txn *layout.Txn, p []byte) (n uint64) {
 	return n
 }
 
-// headRows returns the ops that remove the rows through which a run is found: its head and the rows
-// that the head implies.
+// headRows returns the ops that remove the rows by which a run is found. These are the head of the run
+// and the rows that follow from the head.
 func headRows(txn *layout.Txn, ns uint32, st *machine.State) ([]layout.Op, error) {
 	ops := []layout.Op{
 		{Key: layout.HeadKey(ns, st.RunID), Delete: true},
@@ -200,7 +200,7 @@ func headRows(txn *layout.Txn, ns uint32, st *machine.State) ([]layout.Op, error
 	for _, t := range rules.Timers(st) {
 		ops = append(ops, layout.Op{Key: layout.TimerKey(nil, ns, &t), Delete: true})
 	}
-	// The only outgoing work of an ended run are cancellations that were not sent yet.
+	// The only outgoing work of an ended run consists of cancellations that were not sent yet.
 	untold, err := layout.DropUntold(txn, ns, st.RunID)
 	return append(ops, untold...), err
 }
@@ -215,8 +215,8 @@ func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool,
 	return some, wrapped(run, err)
 }
 
-// Bytes returns about how many bytes the rows of a run take on disk, without the blobs that they
-// refer to.
+// Bytes returns the approximate disk space of the rows of a run in bytes. The blobs that the run refers
+// to are not counted.
 func (r *Remover) Bytes(ctx context.Context, ns uint32, run string) (bytes int64, err error) {
 	err = r.View(func(txn *layout.Txn) error {
 		for _, p := range prefixes(ns, run) {

@@ -2,7 +2,7 @@ package runfile
 
 import "errors"
 
-// Version is the version of the format. A reader refuses a file with a higher version.
+// Version is the version of the file format. A reader refuses a file with a higher version.
 const Version = 1
 
 const magic = "PAWLRUN\n"
@@ -11,7 +11,7 @@ const magic = "PAWLRUN\n"
 // smaller.
 const MaxFrame = 16 << 20
 
-// Kind is the kind of a frame. The numbers are stored in files, so never renumber them.
+// Kind is the kind of a frame. The numbers are stored in files, so they must never change.
 type Kind byte
 
 const (
@@ -24,7 +24,7 @@ const (
 	// KindBlob is a [Blob] as JSON. KindPiece is the next piece of its bytes.
 	KindBlob
 	KindPiece
-	// KindSeal is the SHA-256 of all bytes before it. It is the last frame.
+	// KindSeal is the SHA-256 of all bytes before it. It must be the last frame.
 	KindSeal
 )
 
@@ -49,7 +49,7 @@ type Blob struct {
 	MediaType string `json:"media_type,omitempty"`
 }
 
-// The errors of a reader. They are wrapped with the place and the cause.
+// These are the errors of a reader. They are wrapped with the position and the cause.
 var (
 	// ErrInvalid means that the bytes are not an export, or were changed.
 	ErrInvalid = errors.New("is no intact export of a run")

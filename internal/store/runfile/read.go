@@ -50,8 +50,8 @@ func NewReader(in io.Reader) (*Reader, error) {
 // Header returns the header of the file.
 func (r *Reader) Header() Header { return r.header }
 
-// Next reads one frame. It verifies the seal and then returns io.EOF. The returned bytes belong to
-// the caller.
+// Next reads one frame. At the seal it verifies the seal and returns io.EOF. The caller may change the
+// returned bytes.
 func (r *Reader) Next() (Kind, []byte, error) {
 	if r.sealed {
 		return 0, nil, io.EOF

@@ -13,8 +13,8 @@ import (
 // KeySize is the size of a run's key in bytes.
 const KeySize = 32
 
-// Overhead is the number of bytes that sealing adds: a nonce before the encrypted bytes, and a tag
-// after them.
+// Overhead is the number of bytes that sealing adds. They are a nonce before the encrypted bytes and a
+// tag after them.
 const Overhead = nonceSize + tagSize
 
 const (
@@ -22,13 +22,13 @@ const (
 	tagSize   = 16
 )
 
-// ErrDestroyed means that the key was destroyed, so that everything it encrypted is lost.
+// ErrDestroyed means that the key was destroyed. All values that were encrypted with it are lost.
 var ErrDestroyed = errors.New("the run's key was destroyed")
 
-// ErrForged means that the bytes were not sealed with this key, or that they were changed.
+// ErrForged means that the bytes were not sealed with this key or were changed afterwards.
 var ErrForged = errors.New("sealed bytes do not open under their key")
 
-// Key encrypts the values of one run. It is safe for concurrent use.
+// Key encrypts the values of one run. Safe for concurrent use.
 type Key struct {
 	// Slot is the number of the key in the file of keys, counted from 1.
 	Slot  uint64
@@ -55,9 +55,9 @@ func derived(secret []byte, purpose string) (out [KeySize]byte) {
 	return out
 }
 
-// Seal appends the encrypted bytes of plain to b. also is authenticated, but not encrypted and not
-// stored. The nonce depends on plain and also. Therefore two different entries that a crash or a
-// restore puts in the same place have different nonces.
+// Seal appends the encrypted bytes of plain to b. also is authenticated, but it is not encrypted and
+// not stored. The nonce depends on plain and also. Therefore, if a crash or a restore puts two
+// different entries in the same place, they have different nonces.
 func (k *Key) Seal(b, plain, also []byte) []byte {
 	mac := hmac.New(sha256.New, k.nonce[:])
 	var size [8]byte

@@ -7,8 +7,8 @@ var (
 	inQuery = regexp.MustCompile(`(?i)((?:ssl)?(?:password|passwd|pwd)=)[^\s&"']*`)
 )
 
-// Scrub removes the passwords in addresses from a text, for example from the error of a parser that
-// quotes an address.
+// Scrub removes the passwords of addresses from a text, for example from the error of a parser that
+// contains an address.
 func Scrub(text string) string {
 	return inQuery.ReplaceAllString(inUser.ReplaceAllString(text, "$1@"), "${1}(hidden)")
 }

@@ -12,15 +12,15 @@ import (
 )
 
 // URL is the address of a database:
-// postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST...]/DATABASE[?OPTION=VALUE...]. The zero value
-// means no address.
+// postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST...]/DATABASE[?OPTION=VALUE...]. The zero value means
+// that there is no address.
 type URL struct {
-	// secret returns the text and a password that was separated from it. It is a function, so
-	// that printing the fields of a URL shows only its address.
+	// secret returns the text of the URL and a password that was separated from it. It is a function,
+	// so that the fields of a printed URL show only its address.
 	secret func() (text, password string)
 }
 
-// Of returns the URL of any text. The text may be invalid; see [URL.Fault].
+// Of returns the URL of a text. The text may be invalid, see [URL.Fault].
 func Of(text string) URL {
 	if text = strings.TrimSpace(text); text == "" {
 		return URL{}
@@ -31,7 +31,7 @@ func Of(text string) URL {
 // IsZero reports whether the URL is the zero value.
 func (u URL) IsZero() bool { return u.secret == nil }
 
-// Is reports whether a text is meant as the address of a database. Any other text is the name of a
+// Is reports whether a text is meant to be the address of a database. Any other text is the name of a
 // directory.
 func Is(text string) bool {
 	scheme, _, ok := strings.Cut(strings.TrimSpace(text), "://")
@@ -40,15 +40,15 @@ func Is(text string) bool {
 
 var schemes = []string{"postgres", "postgresql"}
 
-// Modes are the valid values of sslmode. With the values in openModes the connection may be
+// Modes are the valid values of sslmode. openModes are the values with which the connection may be
 // unencrypted.
 var (
 	openModes = []string{"disable", "allow", "prefer"}
 	Modes     = append(slices.Clone(openModes), "require", "verify-ca", "verify-full")
 )
 
-// Fault describes the error in the text without quoting the text. It returns "" if the text is
-// valid.
+// Fault describes the error in the text of a URL. The description does not contain the text. It is ""
+// if the text is valid.
 func (u URL) Fault() string {
 	const want = "want postgres://USER@HOST[:PORT]/DATABASE[?sslmode=verify-full]"
 	if u.secret == nil {
@@ -76,7 +76,7 @@ func (u URL) Fault() string {
 	return ""
 }
 
-// Secret returns the text with its password. Use it only to connect.
+// Secret returns the text of the URL with its password. It may be used only to connect.
 func (u URL) Secret() string {
 	if u.secret == nil {
 		return ""
@@ -149,7 +149,7 @@ func (u URL) String() string {
 }
 
 // Open returns the hosts on other machines to which the connection may be unencrypted. mode is the
-// value of PGSSLMODE, which counts if the address has no sslmode.
+// value of PGSSLMODE. It applies if the address has no sslmode.
 func (u URL) Open(mode string) (hosts []string) {
 	p, err := url.Parse(u.text())
 	if err != nil {
@@ -204,8 +204,8 @@ func (u *URL) UnmarshalYAML(raw []byte) error {
 	return u.Set(strings.Trim(strings.TrimSpace(string(raw)), `"'`))
 }
 
-// Set accepts any text, so that an invalid one is not quoted in a parser's error: see
-// [URL.Fault].
+// Set accepts any text. An invalid text is not rejected here, because the error of the flag parser
+// would contain the text, see [URL.Fault].
 func (u *URL) Set(text string) error {
 	*u = Of(text)
 	return nil

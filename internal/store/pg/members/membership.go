@@ -16,8 +16,8 @@ import (
 type Config struct {
 	// Pool is the database. This program must support its schema.
 	Pool *pg.Pool
-	// RenewedEpochs contains the epochs under which this process owns partitions; see RenewedEpoch
-	// in [pg.Config]. If it is nil, this process never owns partitions.
+	// RenewedEpochs contains the epochs under which this process owns partitions, see RenewedEpoch in
+	// [pg.Config]. If it is nil, this process never owns partitions.
 	RenewedEpochs *Epochs
 	// Lease is how long a node counts as running after a heartbeat, and how long it keeps its
 	// partitions. Default 3 s, as in a store.
@@ -44,28 +44,28 @@ func (e *Epochs) held() (parts []int32, epochs []int64) {
 
 // Node is a running node of the cluster.
 type Node struct {
-	// ID is new for every process. Address is where its peers reach it, Key is how they recognize
-	// it.
+	// ID is a new id for every process. Address is the address at which the peers of the node reach it.
+	// Key is the key by which they recognize it.
 	ID, Address string
 	Key         [32]byte
-	// Leaving means that the node hands over its partitions and takes over none.
+	// Leaving means that the node hands over its partitions and does not take over any.
 	Leaving bool
 	// Speaks is the newest format in which the node can keep a partition.
 	Speaks uint32
-	// Parts has the bit p set if the node would take partition p.
+	// Parts has the bit p set if the node can take over partition p.
 	Parts uint64
-	// New means that the node's last heartbeat came less than a lease after its first. The
-	// database computes it.
+	// New means that less than the length of a lease has passed between the first and the last
+	// heartbeat of the node. The database computes it.
 	New bool
 }
 
 // Partition describes a partition.
 type Partition struct {
 	ID int32
-	// Owner is the node with a valid lease on the partition. It is the zero value if there is none.
-	// An owner that is not a node of the cluster is missing from the nodes and has no key.
+	// Owner is the node with a valid lease on the partition. It is the zero value if there is none. If
+	// an owner is not a node of the cluster, it is not in the list of nodes and has no key.
 	Owner Node
-	// Lease is the minimum time until the owner's lease ends, counted from the call.
+	// Lease is the minimum time until the owner's lease ends, measured from the time of the call.
 	Lease time.Duration
 	// Format is the format of the partition.
 	Format uint32
@@ -81,15 +81,14 @@ type View struct {
 	Parts []Partition
 }
 
-// Membership reads and writes the rows of nodes and namespaces of a cluster. It is safe for
-// concurrent use.
+// Membership reads and writes the rows of nodes and namespaces of a cluster. Safe for concurrent use.
 type Membership struct {
 	cfg  Config
 	text statements
 	conn *pg.SerialConn
 }
 
-// Open makes a Membership. It does not call the database.
+// Open creates a Membership. It does not call the database.
 func Open(cfg Config) *Membership {
 	if cfg.Lease == 0 {
 		cfg.Lease = 3 * time.Second
@@ -105,9 +104,9 @@ func Open(cfg Config) *Membership {
 	return &Membership{cfg: cfg, text: text, conn: cfg.Pool.SerialConn()}
 }
 
-// Heartbeat reports that a node is running, renews the leases of the partitions that this process
-// owns, and returns the state of the cluster. Errors: *[preflight.Error]. After an error the
-// heartbeat may have been stored or not.
+// Heartbeat reports that a node is running, renews the leases of the partitions that this process owns,
+// and returns the state of the cluster. Errors: *[preflight.Error]. If there is an error, the heartbeat
+// may or may not have been stored.
 func (r *Membership) Heartbeat(ctx context.Context, me Node) (v View, err error) {
 	parts, epochs := r.cfg.RenewedEpochs.held()
 	err = r.exec(ctx, r.conn, r.cfg.Wait, func(conn *pgx.Conn) error {
@@ -123,7 +122,7 @@ func (r *Membership) Heartbeat(ctx context.Context, me Node) (v View, err error)
 	return v, err
 }
 
-// locked returns the lock timeout for a statement whose total wait is wait.
+// locked returns the lock timeout for a statement. wait is the total time that the statement may take.
 func locked(wait time.Duration) string { return fmt.Sprintf("%dms", max(1, wait.Milliseconds()/2)) }
 
 // read decodes the nodes and then the partitions.
@@ -159,7 +158,7 @@ func (r *Membership) Deregister(ctx context.Context, me Node) error {
 	})
 }
 
-// exec sends the statement a second time if there is no answer. The statement is idempotent.
+// exec sends the statement a second time if no answer arrives. The statement is idempotent.
 func (r *Membership) exec(ctx context.Context, talk *pg.SerialConn, wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("the rows of nodes: %w", err)

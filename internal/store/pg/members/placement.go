@@ -13,14 +13,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg"
 )
 
-// first is the default namespace. It is the only one whose partition follows from its name.
+// first is the default namespace. It is the only namespace whose name determines its partition.
 const first = "default"
 
-// Assign returns the partitions of namespaces. A namespace that is already placed keeps its
-// partition. The default namespace, and every namespace that the store of partition 0 contains, is
-// placed in partition 0. Every other namespace is placed in the partition other than 0 that has the
-// fewest namespaces; of several such partitions, in the one with the lowest number. A repeated name
-// counts once.
+// Assign returns the partitions of namespaces. A namespace that already has a partition keeps it. The
+// default namespace, and every namespace that the store of partition 0 contains, gets partition 0.
+// Every other namespace gets the partition other than 0 that has the fewest namespaces. If several
+// partitions have equally few, it gets the one with the lowest number. A repeated name counts once.
 func Assign(placed map[string]int32, names []string, stored func(name string) bool) map[string]int32 {
 	var counts [pg.Partitions]int
 	for _, p := range placed {
@@ -54,14 +53,14 @@ func fewest(counts [pg.Partitions]int) int32 {
 	return int32(best)
 }
 
-// placementTimeout limits one attempt to place namespaces. Other nodes may be placing them as well,
-// because nodes often start at the same time.
+// placementTimeout limits one attempt to assign partitions to namespaces. It allows for other nodes
+// that do the same, because nodes often start at the same time.
 const placementTimeout = 10 * time.Second
 
-// Place returns the partition of each namespace. A namespace without a partition gets one, for
-// ever. key returns the key under which the store of partition 0 has a namespace, if a sidecar
-// without a cluster has stored it there. Place creates the partitions if necessary. Errors:
-// *[preflight.Error]. After an error the namespaces may be placed or not.
+// Place returns the partition of each namespace. A namespace without a partition gets one permanently.
+// If a sidecar without a cluster has stored a namespace in partition 0, key returns the key of this
+// namespace in the store of the partition. Place creates the partitions if necessary. Errors:
+// *[preflight.Error]. If there is an error, the namespaces may or may not have been placed.
 func (r *Membership) Place(ctx context.Context, names []string, key func(name string) []byte) (at map[string]int32, err error) {
 	talk := r.cfg.Pool.SerialConn() // beats do not wait for it
 	defer talk.Close()
@@ -85,7 +84,7 @@ func (r *Membership) Placed(ctx context.Context) (at map[string]int32, err error
 	return at, err
 }
 
-// placement is one transaction. After an error its connection must not be used again.
+// placement is one transaction. If there was an error, its connection must not be used again.
 type placement struct {
 	text statements
 	conn *pgx.Conn
@@ -158,7 +157,7 @@ func (p placement) stored(names []string, key func(name string) []byte) (map[str
 	return stored, err
 }
 
-// keep creates the partitions, stores the places of the namespaces, and commits.
+// keep creates the partitions, stores the partitions of the namespaces, and commits.
 func (p placement) keep(at map[string]int32) error {
 	names := slices.Sorted(maps.Keys(at))
 	parts := make([]int32, len(names))

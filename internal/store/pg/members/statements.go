@@ -62,13 +62,14 @@ ORDER BY sort, part, since, id`
 
 const deregisterText = `DELETE FROM {s}.node WHERE id = $1`
 
-// A placement locks the table of namespaces, so that two nodes that start at once do not choose
-// the same partition. Placed namespaces are written again: a repeated call thus repairs a
-// placement whose answer was lost or which only one machine had confirmed.
+// A placement locks the table of namespaces, so that two nodes that start at the same time do not
+// choose the same partition. Namespaces that already have a partition are written again. So a repeated
+// call repairs a placement whose answer was lost, or that only one machine had confirmed.
 const (
 	lockText   = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
 	placedText = `SELECT name, part FROM {s}.namespace`
-	// storedText looks up one by one which keys the store of partition 0 has.
+	// storedText returns the names whose keys the store of partition 0 contains. It looks up each key
+	// separately.
 	storedText = `SELECT u.name FROM unnest($1::text[], $2::bytea[]) AS u (name, k)
 	WHERE coalesce((SELECT true FROM {s}.hot h WHERE h.part = 0 AND h.k = u.k), (SELECT true FROM {s}.cold c WHERE c.part = 0 AND c.k = u.k), false)`
 	placeText = `INSERT INTO {s}.namespace (name, part) SELECT * FROM unnest($1::text[], $2::integer[])

@@ -34,14 +34,15 @@ const (
 	// SchemaReserved means that the name of the schema is a reserved word of SQL.
 	SchemaReserved Reason = "SCHEMA_RESERVED"
 	SchemaOwned    Reason = "SCHEMA_OWNED"
-	// SchemaShared means that the namespaces of the schema are in several partitions, which a
-	// sidecar without a cluster does not serve.
+	// SchemaShared means that the namespaces of the schema are in several partitions. A sidecar without
+	// a cluster does not serve such a schema.
 	SchemaShared Reason = "SCHEMA_SHARED"
 	SchemaNone   Reason = "SCHEMA_EMPTY"
 	SchemaOpened Reason = "DATABASE_ERROR"
 )
 
-// Error means that a database cannot be used. Its text is one line that says what to do.
+// Error means that a database cannot be used. Its text is one line and contains the next step for the
+// operator.
 type Error struct {
 	Reason Reason
 	// Where is the address of the database without a password.
@@ -61,7 +62,7 @@ var answers = map[string]Reason{
 	"28P01": NoPassword, "28000": NoPassword, "3D000": NoDatabase, "42501": NoRight, "25006": ReadOnly, "53300": NoPlace,
 }
 
-// The advice for each reason, which is added to the server's message.
+// todo contains advice for each reason. It is added to the server's message.
 var todo = map[Reason]string{
 	NoPassword: "give the password in the URL, --store-password-file, PGPASSWORD or PGPASSFILE, and let the user in by pg_hba.conf",
 	NoDatabase: "make it (CREATE DATABASE), the tables are made by the sidecar",
@@ -70,7 +71,7 @@ var todo = map[Reason]string{
 	ReadOnly:   "name the primary, or all servers with target_session_attrs=read-write in the URL",
 }
 
-// Classify turns an error of a connection or a statement into an [Error] with a reason.
+// Classify converts an error of a connection or a statement to an [Error] with a reason.
 func Classify(where string, err error) error {
 	if err == nil {
 		return nil
@@ -104,8 +105,7 @@ func untrusted(err error) bool {
 		strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "refused TLS")
 }
 
-// reasonOf returns the text of the innermost error, because the outer ones repeat hosts and users
-// at length.
+// reasonOf returns the text of the innermost error, because the outer errors repeat hosts and users.
 func reasonOf(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return oneLine(op.Error())

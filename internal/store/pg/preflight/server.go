@@ -19,13 +19,13 @@ type Server struct {
 	// Fsync, FullPages and Commit are the settings fsync, full_page_writes and synchronous_commit.
 	// Standbys is the setting synchronous_standby_names.
 	Fsync, FullPages, Commit, Standbys string
-	// Following is the number of synchronous standbys that are streaming now. Hidden means that the
-	// user is not allowed to see them.
+	// Following is the number of synchronous standbys that are currently streaming. Hidden means that
+	// the user may not see them.
 	Following int
 	Hidden    bool
-	// Recovering means that the server is a standby, which can only be read.
+	// Recovering means that the server is a read-only standby.
 	Recovering bool
-	// Ahead is how far the server's clock is ahead of this machine's clock.
+	// Ahead is the time by which the server's clock is ahead of this machine's clock.
 	Ahead time.Duration
 	// Schema describes the schema that the caller named.
 	Schema Schema
@@ -38,19 +38,19 @@ type Schema struct {
 	Reserved bool
 	// Tables is the number of all tables in the schema.
 	Tables int
-	// Versions means that the table of versions exists, which a store creates first. Part means
-	// that the table of partitions exists, which is created together with all other tables.
+	// Versions means that the table of versions exists. A store creates this table first. Part means
+	// that the table of partitions exists. It is created together with all other tables.
 	Versions, Part bool
 }
 
-// foreign reports whether the schema belongs to something other than a store. A store whose
-// creation was interrupted is not foreign.
+// foreign reports whether the schema belongs to something other than a store. If the creation of a
+// store was interrupted, the schema is not foreign.
 func (s Schema) foreign() bool {
 	return s.Tables > 0 && !(s.Versions && (s.Part || s.Tables == 1))
 }
 
-// asking limits the time of all queries. waiting is how long a server may still be starting; the
-// queries are repeated after a pause until then.
+// asking limits the time of all queries. waiting limits the time in which the server may be starting.
+// During this time, the queries are repeated after a pause.
 const (
 	asking  = 10 * time.Second
 	waiting = 10 * time.Second
@@ -68,15 +68,15 @@ const questions = `SELECT current_setting('server_version_num')::int, current_se
 		WHERE n.nspname = $1 AND c.relname = 'part' AND a.attname = 'commit_no'),
 	EXISTS (SELECT 1 FROM pg_catalog.pg_get_keywords() WHERE word = $1 AND catcode IN ('R', 'T'))`
 
-// Look queries a server. url contains the password. where is the same address without it, for errors.
-// Errors: *[Error].
+// Look queries a server. url contains the password. where is the same address without the password, for
+// errors. Errors: *[Error].
 func Look(ctx context.Context, url, where, schema string) (Server, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The error of the parser may contain the URL, which may contain a password.
 		return Server{}, &Error{Reason: SchemaOpened, Where: where, Message: "one of the parameters of the URL is wrong, or a file that it names cannot be read" + fileOf(err)}
 	}
-	// This mode works with every pooler and proxy in front of the server.
+	// This mode works with every pooler and proxy.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = asking
@@ -92,7 +92,8 @@ func Look(ctx context.Context, url, where, schema string) (Server, error) {
 	}
 }
 
-// fileOf returns the name of the file that an error is about, or "" if it is about no file.
+// fileOf returns the name of the file that an error is about. It returns "" if the error is not about a
+// file.
 func fileOf(err error) string {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return ": " + file.Error()
@@ -112,7 +113,7 @@ func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, er
 	var now time.Time
 	err = conn.QueryRow(ctx, questions, schema).Scan(&s.Version, &s.Fsync, &s.FullPages, &s.Commit, &s.Standbys, &s.Recovering, &now, &s.Following, &s.Hidden,
 		&s.Schema.Tables, &s.Schema.Versions, &s.Schema.Part, &s.Schema.Reserved)
-	// The server read its clock at some moment between the query and its answer.
+	// The server read its clock at an unknown moment between the query and its answer.
 	switch end := time.Now(); {
 	case now.After(end):
 		s.Ahead = now.Sub(end)
@@ -125,20 +126,21 @@ func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, er
 // Oldest is the oldest major version of PostgreSQL that is supported.
 const Oldest = 15
 
-// MaxAhead is the difference of clocks above which Judge returns a warning.
+// MaxAhead is the difference between the clocks above which Judge returns a warning.
 const MaxAhead = 5 * time.Second
 
 // Wanted describes what the caller requires of the server.
 type Wanted struct {
-	// Lossy accepts a database that may lose commits in a failover. Sync requires a synchronous
-	// standby that is connected, even with Lossy.
+	// Lossy accepts a database that may lose commits in a failover. Sync requires a connected
+	// synchronous standby, even with Lossy.
 	Lossy, Sync bool
-	// Served means that the store is served from the database, and not only read. Make means that
-	// a new store is created in it.
+	// Served means that the store will be served from the database, and not only read. Make means that
+	// a new store will be created in the database.
 	Served, Make bool
 }
 
-// Judge returns the warnings about a server, or the reason why it cannot be used: *[Error].
+// Judge returns the warnings about a server. If the server cannot be used, it returns the reason.
+// Errors: *[Error].
 func Judge(s Server, where, schema string, want Wanted) (told []string, err error) {
 	refuse := func(reason Reason, format string, args ...any) ([]string, error) {
 		return nil, &Error{Reason: reason, Where: where, Message: fmt.Sprintf(format, args...)}
@@ -206,8 +208,8 @@ func (s *Server) losses() (lines []string) {
 	return lines
 }
 
-// notSynced returns the reason why no synchronous standby has the acknowledged commits, or "" if one
-// has them.
+// notSynced returns the reason why no synchronous standby has the acknowledged commits. It returns ""
+// if one has them.
 func (s *Server) notSynced() string {
 	if losses := s.losses(); len(losses) > 0 {
 		return strings.Join(losses, "; ")

@@ -31,30 +31,32 @@ const maxAnswerBytes = 64 << 20
 // Options configure a [Client]: the address of the sidecar, the credentials and the time limits.
 // The zero value is usable.
 type Options struct {
-	// Addr is HOST:PORT or unix:PATH. Default: the environment's PAWL_ADDR, else [DefaultAddr].
+	// Addr is HOST:PORT or unix:PATH. Default: the environment variable PAWL_ADDR. If it is not set,
+	// [DefaultAddr].
 	Addr string
 	// Namespace of all calls. Default: "default".
 	Namespace string
-	// Token returns the bearer token of a call. The client calls it before each attempt, from
-	// several goroutines. Default: the content of the file that PAWL_TOKEN_FILE names, else
-	// PAWL_TOKEN, else no token.
+	// Token returns the bearer token for a call. The client calls it before each attempt, from several
+	// goroutines. Default: the content of the file that PAWL_TOKEN_FILE names. If this is not set, the
+	// value of PAWL_TOKEN. If neither is set, no token is sent.
 	Token func(context.Context) (string, error)
 	// TLS of the connection. Default: no TLS.
 	TLS *tls.Config
 	// Timeout bounds a call together with its retries. Default: 30 s.
 	Timeout time.Duration
-	// RetryFor bounds how long a failed call is retried, from its first attempt. Default: 20 s.
+	// RetryFor bounds how long a failed call is retried, measured from its first attempt. Default: 20
+	// s.
 	RetryFor time.Duration
-	// Dial are further options of the gRPC connection. Default: none.
+	// Dial are additional options of the gRPC connection. Default: none.
 	Dial []grpc.DialOption
-	// Conn is an existing connection. With it Addr, Token, TLS and Dial have no effect, and
+	// Conn is an existing connection. If it is set, Addr, Token, TLS and Dial have no effect, and
 	// [Client.Close] does not close it. Default: the client dials Addr.
 	Conn grpc.ClientConnInterface
 }
 
-// Client calls one sidecar: it registers packs, starts runs and executes them. Several goroutines
-// may use it. [Client.Close] ends it. Use the generated stubs over [Client.Conn] for calls that
-// have no method here.
+// Client calls one sidecar. It registers packs, starts runs and executes them. Safe for concurrent use.
+// Call [Client.Close] when the client is no longer needed. For calls that have no method here, use the
+// generated stubs over [Client.Conn].
 type Client struct {
 	o    Options
 	conn grpc.ClientConnInterface
@@ -64,8 +66,8 @@ type Client struct {
 	closed  bool
 }
 
-// NewClient returns a client with the given options. The connection is made by the first call. A
-// negative duration or a malformed address is an error.
+// NewClient returns a client with the given options. The first call makes the connection. NewClient
+// returns an error for a negative duration or a malformed address.
 func NewClient(o Options) (*Client, error) {
 	if o.Timeout < 0 || o.RetryFor < 0 {
 		return nil, fmt.Errorf("pawl: Timeout and RetryFor: 0 or more, not %v and %v", o.Timeout, o.RetryFor)
@@ -82,7 +84,7 @@ func NewClient(o Options) (*Client, error) {
 	return &Client{o: o, conn: conn}, nil
 }
 
-// dial returns a connection, which connects at the first call.
+// dial returns a connection. It connects when the first call is made.
 func dial(o Options) (*grpc.ClientConn, error) {
 	o.Addr = cmp.Or(o.Addr, os.Getenv("PAWL_ADDR"), DefaultAddr)
 	if o.Token == nil {
@@ -135,12 +137,13 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
-// RequireTransportSecurity returns false, because most sidecars run on the program's host and serve
-// without TLS.
+// RequireTransportSecurity returns false, because most sidecars run on the same host as the program and
+// serve without TLS.
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// Conn returns the connection, for the generated stubs: `pawlv1.NewRunServiceClient(client.Conn())`.
-// Their calls are not retried. [ErrorOf] reads their errors.
+// Conn returns the connection. It is used with the generated stubs:
+// `pawlv1.NewRunServiceClient(client.Conn())`. Calls of the stubs are not retried. [ErrorOf] reads
+// their errors.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Close stops the execution of runs ([Run.Serve]) and closes the connection. Another process can
@@ -160,8 +163,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Worker returns a worker that uses the client's connection. Its namespace is the client's where
-// cfg has none. Errors: those of [NewWorker].
+// Worker returns a worker that uses the client's connection. If cfg has no namespace, the worker has
+// the client's namespace. The errors are those of [NewWorker].
 func (c *Client) Worker(cfg WorkerConfig) (*Worker, error) {
 	cfg.Conn = c.conn
 	if cfg.Namespace == "" {
@@ -171,16 +174,17 @@ func (c *Client) Worker(cfg WorkerConfig) (*Worker, error) {
 }
 
 // RegisterPack checks and stores a pack. The extension of filename selects JSON or YAML. The call is
-// idempotent: the same bytes give the same answer. Reasons: PACK_INVALID, PACK_VERSION_TAKEN.
+// idempotent: if the same bytes are registered again, the answer is the same. Reasons: PACK_INVALID,
+// PACK_VERSION_TAKEN.
 func (c *Client) RegisterPack(ctx context.Context, content []byte, filename string) (*pawlv1.RegisterPackResponse, error) {
 	request := &pawlv1.RegisterPackRequest{Namespace: c.o.Namespace, Content: content, Filename: filename}
 	return call(ctx, c, pawlv1.NewPackServiceClient(c.conn).RegisterPack, request)
 }
 
-// Start starts a run and returns at once. The request's execution selects what executes the turns;
-// the default is EXECUTION_WORKERS. The call is idempotent by the request's request_id. A request
-// without one gets a random id, which its retries keep. Reasons: PACK_NOT_FOUND, NO_SUCH_ENTRY,
-// BAD_VARIABLES, BAD_LABEL, NO_MODELS.
+// Start starts a run and returns immediately. The execution in the request selects who executes the
+// turns. The default is EXECUTION_WORKERS. The call is idempotent by the request's request_id. A
+// request without a request_id gets a random one, which its retries keep. Reasons: PACK_NOT_FOUND,
+// NO_SUCH_ENTRY, BAD_VARIABLES, BAD_LABEL, NO_MODELS.
 func (c *Client) Start(ctx context.Context, request *pawlv1.StartRunRequest) (*Run, error) {
 	request = proto.CloneOf(request)
 	request.Namespace = c.o.Namespace
@@ -197,9 +201,9 @@ func (c *Client) Start(ctx context.Context, request *pawlv1.StartRunRequest) (*R
 	return c.Attach(started.GetRun().GetRunId()), nil
 }
 
-// Run starts a run, executes it in this process until it ends or waits for an outside event, and
-// returns its state then. With the request_id of an existing run it continues that run, also after
-// the process that started it died. Errors: those of [Client.Start] and [Run.Serve].
+// Run starts a run and executes it in this process until it ends or waits for an outside event. Then it
+// returns the state of the run. With the request_id of an existing run it continues that run, even
+// after the process that started it has died. Errors: the errors of [Client.Start] and [Run.Serve].
 func (c *Client) Run(ctx context.Context, request *pawlv1.StartRunRequest, with Serving) (*pawlv1.GetRunResponse, error) {
 	request = proto.CloneOf(request)
 	request.Execution = pawlv1.Execution_EXECUTION_CALLER
@@ -210,12 +214,12 @@ func (c *Client) Run(ctx context.Context, request *pawlv1.StartRunRequest, with 
 	return run.Serve(ctx, with)
 }
 
-// Attach returns the run with the given id. It makes no call, so an unknown id is an error of the
-// first call on the run.
+// Attach returns the run with the given id. It makes no call, so the first call on the run returns the
+// error for an unknown id.
 func (c *Client) Attach(runID string) *Run { return &Run{c: c, id: runID} }
 
-// call makes an idempotent call and retries it while [Error.Advice] allows, within Timeout and
-// RetryFor.
+// call makes an idempotent call. It retries the call as long as [Error.Advice] allows it, within
+// Timeout and RetryFor.
 func call[Q, A any](ctx context.Context, c *Client, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
@@ -241,8 +245,8 @@ func call[Q, A any](ctx context.Context, c *Client, rpc func(context.Context, Q,
 	}
 }
 
-// backoff computes the pauses between attempts. Each is between half and all of a bound, which
-// doubles from 50 ms to 1 s.
+// backoff computes the pauses between attempts. Each pause is between half of a bound and the whole
+// bound. The bound doubles from 50 ms to 1 s.
 type backoff struct{ bound time.Duration }
 
 func newBackoff() *backoff { return &backoff{bound: 50 * time.Millisecond} }
@@ -257,16 +261,17 @@ func (b *backoff) next() time.Duration {
 type serving struct {
 	w    *Worker
 	stop context.CancelFunc
-	// ended is closed when the worker's Run has returned. err is its error, set before that.
+	// ended is closed when the worker's Run has returned. err is the error of Run. It is set before
+	// ended is closed.
 	ended chan struct{}
 	err   error
 }
 
-// ErrClosed is the error of [Run.Serve] and [Client.Run] when the client is closed before or during
-// the call. The run continues when a process serves it again.
+// ErrClosed is the error of [Run.Serve] and [Client.Run] if the client is closed before or during the
+// call. The run continues when a process serves it again.
 var ErrClosed = errors.New("pawl: the client was closed")
 
-// worker returns the client's own worker. The first served run starts it.
+// worker returns the client's own worker. If no run has been served yet, it starts the worker.
 func (c *Client) worker() (*serving, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,17 +16,20 @@ import (
 // docs/reference/errors.md lists the codes and reasons.
 type Error struct {
 	Code codes.Code
-	// Reason is the sidecar's reason, for example "RUN_TERMINAL"; "" when the error has no ErrorInfo.
+	// Reason is the sidecar's reason, for example "RUN_TERMINAL". It is "" if the error has no
+	// ErrorInfo.
 	Reason string
-	// Message names the field and the limit, and says what to do next.
+	// Message names the field and the limit, and describes what to do next.
 	Message string
 	// Metadata holds limits and values by name.
 	Metadata map[string]string
 	// Violations are the invalid fields of the request.
 	Violations []Violation
-	// RetryAfter is the pause that the sidecar asks for before a retry; 0 = none was given.
+	// RetryAfter is the pause before a retry that the sidecar requests. It is 0 if the sidecar requests
+	// none.
 	RetryAfter time.Duration
-	// ConflictingRecord is the record that was committed first, with SEQ_MISMATCH; else nil.
+	// ConflictingRecord is the record that was committed first, if the reason is SEQ_MISMATCH.
+	// Otherwise it is nil.
 	ConflictingRecord *pawlv1.Record
 
 	status *status.Status
@@ -39,7 +42,7 @@ func (e *Error) Error() string {
 	return cmp.Or(e.Reason, e.Code.String()) + ": " + e.Message
 }
 
-// GRPCStatus returns the status of the call, for [status.FromError].
+// GRPCStatus returns the status of the call. [status.FromError] uses this method.
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
 // ErrorOf returns the error of a call as an [*Error]. It returns nil for a nil error and for an error
@@ -67,19 +70,19 @@ func ErrorOf(err error) *Error {
 	return e
 }
 
-// Advice says how a caller should react to an error.
+// Advice describes how a caller should react to an error.
 type Advice string
 
 const (
-	// Repeat means: send the same request with the same id after a pause.
+	// Repeat means that the caller should send the same request with the same id again after a pause.
 	Repeat Advice = "repeat"
-	// Reconnect means: send the same request with the same id over a new stream.
+	// Reconnect means that the caller should send the same request with the same id over a new stream.
 	Reconnect Advice = "reconnect"
-	// GiveUp means: do not retry, because the same request gets the same answer.
+	// GiveUp means that the caller should not retry, because the same request gets the same answer.
 	GiveUp Advice = "give up"
 )
 
-// Special values for the reasons of a row of advices.
+// These are special values for the reasons in a row of advices.
 var (
 	anyReason      = []string{"any"}
 	noReason       = []string{"none"}
@@ -87,7 +90,8 @@ var (
 )
 
 // advices is the table "What to do with an error" of docs/reference/errors.md. The first matching row
-// applies. A test compares the two. The clients in Python and TypeScript have the same table.
+// applies. A test compares this table with the page. The clients in Python and TypeScript have the same
+// table.
 var advices = []struct {
 	code    string
 	reasons []string

@@ -7,11 +7,12 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// ErrSuspended is returned by a [TurnFunc] to release its turn while steps are pending. The sidecar
-// assigns the turn again when they are answered. The new assignment counts as the same attempt.
+// ErrSuspended is returned by a [TurnFunc] in order to release its turn while steps are pending. The
+// sidecar assigns the turn again when the steps are answered. The new assignment counts as the same
+// attempt.
 var ErrSuspended = errors.New("the turn waits for its steps")
 
-// RequestModel starts a model call of the turn. round counts from 1. bound is the most that the call
+// RequestModel starts a model call of the turn. round counts from 1. bound is the maximum that the call
 // may consume. The call is idempotent by its round.
 func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.ModelRequest, bound *pawlv1.Usage) (*pawlv1.RequestModelResponse, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
@@ -24,7 +25,8 @@ func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.Mode
 	return r.GetRequestModel(), err
 }
 
-// setLastAnswer stores which MODEL step the turn got last: that step if it is answered, else none.
+// setLastAnswer stores the MODEL step whose answer the turn received last. If the step is not answered,
+// it stores none.
 func (t *Turn) setLastAnswer(step *pawlv1.Step) {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
@@ -34,10 +36,12 @@ func (t *Turn) setLastAnswer(step *pawlv1.Step) {
 	}
 }
 
-// AnswerModel reports the outcome of a model call. The turn fills in the run and the token.
+// AnswerModel reports the outcome of a model call. The fields of the run and of the token are set
+// automatically.
 func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
-		// Each attempt builds a new message, because an ended session may still be sending the last one.
+		// Each attempt builds a new message, because a session that has ended may still be sending the
+		// previous one.
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_AnswerModel{AnswerModel: &pawlv1.AnswerModelRequest{
 			RunId: l.GetRunId(), TurnToken: l.GetToken(), Step: answer.GetStep(), Attempt: answer.GetAttempt(),
 			Outcome: answer.GetOutcome(), Usage: answer.GetUsage(),
@@ -49,8 +53,8 @@ func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelReques
 	return r.GetAnswerModel(), err
 }
 
-// UpdateModelCall stores the provider's id of a response in progress, so that a later execution of the
-// turn can fetch it.
+// UpdateModelCall stores the provider's id of a response in progress. With it, a later execution of the
+// turn can fetch the response.
 func (t *Turn) UpdateModelCall(ctx context.Context, step uint32, attempt int32, responseID string) (*pawlv1.UpdateModelCallResponse, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_UpdateModelCall{UpdateModelCall: &pawlv1.UpdateModelCallRequest{
@@ -60,7 +64,7 @@ func (t *Turn) UpdateModelCall(ctx context.Context, step uint32, attempt int32, 
 	return r.GetUpdateModelCall(), err
 }
 
-// RequestCall starts the step of a model's tool call and returns without waiting for its answer; see
+// RequestCall starts the step of a model's tool call. It does not wait for the answer, see
 // [Turn.Answered].
 func (t *Turn) RequestCall(ctx context.Context, call *pawlv1.ToolCallRef, tool, payload string) (*pawlv1.StepOutcome, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
@@ -83,8 +87,8 @@ func (t *Turn) Answered(ctx context.Context, step uint32) (*pawlv1.Step, error) 
 	return t.answer(ctx, step)
 }
 
-// ReasonOf returns the code with which err fails a turn: the sidecar's reason for a refused request,
-// HANDLER_ERROR for any other error.
+// ReasonOf returns the code with which a turn fails because of err. For a refused request it is the
+// sidecar's reason. For any other error it is HANDLER_ERROR.
 func ReasonOf(err error) string { return reasonOf(err) }
 
 // suspend releases the turn until its steps are answered.

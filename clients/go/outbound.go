@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	// maxTogether bounds the requests of one message; the limit is part of the API.
+	// maxTogether bounds the number of requests in one message. The limit is part of the API.
 	maxTogether = 1024
-	// queuedBytes bounds the queue. add blocks while more bytes are queued.
+	// queuedBytes bounds the size of the queue, in bytes. If more bytes are queued, add blocks.
 	queuedBytes = 4 << 20
-	// elementBytes is the largest overhead of a request inside another one.
+	// elementBytes is the maximum number of bytes that a request needs in a list in addition to its own
+	// size.
 	elementBytes = 8
 )
 
-// outbound queues the requests of one stream. All queued requests go into one message, so that the
-// turns that one sync of the sidecar released cost one message.
+// outbound queues the requests of one stream. All queued requests are sent in one message. So if one
+// sync of the sidecar releases several turns, their requests need only one message.
 type outbound struct {
 	// limit is the largest message that the server accepts, in bytes.
 	limit int64
@@ -44,7 +45,7 @@ func newOutbound(limit int64) *outbound {
 	return o
 }
 
-// add appends a request to the queue and blocks while the queue is full.
+// add appends a request to the queue. It blocks while the queue is full.
 func (o *outbound) add(req *pawlv1.WorkRequest) error {
 	item := outgoing{req, int64(proto.Size(req)) + elementBytes}
 	o.mu.Lock()
@@ -69,7 +70,8 @@ func (o *outbound) end() {
 	o.changed.Broadcast()
 }
 
-// run sends until end or until the stream fails. The reader of the stream gets the stream's error.
+// run sends requests until end is called or the stream fails. The goroutine that reads the stream
+// returns the stream's error.
 func (o *outbound) run(stream workClient) {
 	for {
 		message := o.next()
@@ -83,14 +85,15 @@ func (o *outbound) run(stream workClient) {
 	}
 }
 
-// next waits for a request and joins all queued requests into one message. It returns nil after end.
+// next waits for a request and puts all queued requests into one message. After end was called it
+// returns nil.
 func (o *outbound) next() *pawlv1.WorkRequest {
 	o.mu.Lock()
 	for len(o.queue) == 0 && !o.over {
 		o.changed.Wait()
 	}
 	o.mu.Unlock()
-	// Other turns may add requests at the same moment. Yielding lets them join this message.
+	// Other turns may be about to add requests. Yielding lets their requests join this message.
 	runtime.Gosched()
 	o.mu.Lock()
 	defer o.mu.Unlock()

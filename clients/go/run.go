@@ -16,9 +16,9 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Run is a handle to one run. Its methods call the sidecar and retry failed calls. They fill in
-// namespace and run_id, and a random id where the request has none, so that a retry has no second
-// effect. Several goroutines may use it.
+// Run is a handle to one run. Its methods call the sidecar and retry failed calls. They set the
+// namespace and the run_id of a request. If a request has no id, they set a random one, so that a retry
+// has no second effect. Safe for concurrent use.
 type Run struct {
 	c  *Client
 	id string
@@ -29,12 +29,12 @@ func (r *Run) ID() string { return r.id }
 
 func (r *Run) stubs() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(r.c.conn) }
 
-// Info returns the run's present state with its artifacts and budgets. Reason: RUN_NOT_FOUND.
+// Info returns the current state of the run with its artifacts and budgets. Reason: RUN_NOT_FOUND.
 func (r *Run) Info(ctx context.Context) (*pawlv1.GetRunResponse, error) {
 	return call(ctx, r.c, r.stubs().GetRun, &pawlv1.GetRunRequest{Namespace: r.c.o.Namespace, RunId: r.id})
 }
 
-// Emit emits an event of the run's current state. The call is idempotent by the request's event_id.
+// Emit emits an event in the run's current state. The call is idempotent by the request's event_id.
 // Reasons: UNKNOWN_EVENT, SEQ_MISMATCH, RUN_TERMINAL, RUN_PAUSED, TURN_TOKEN_STALE.
 func (r *Run) Emit(ctx context.Context, request *pawlv1.EmitEventRequest) (*pawlv1.EmitEventResponse, error) {
 	request = proto.CloneOf(request)
@@ -56,7 +56,8 @@ func (r *Run) SendInput(ctx context.Context, request *pawlv1.SendInputRequest) (
 	return call(ctx, r.c, r.stubs().SendInput, request)
 }
 
-// Pause starts no turn of the run until [Run.Resume]. Reason: RUN_TERMINAL.
+// Pause pauses the run. No turn of the run is started until [Run.Resume] is called. Reason:
+// RUN_TERMINAL.
 func (r *Run) Pause(ctx context.Context, note string) (*pawlv1.PauseRunResponse, error) {
 	request := &pawlv1.PauseRunRequest{Namespace: r.c.o.Namespace, RunId: r.id, Note: note, RequestId: rand.Text()}
 	return call(ctx, r.c, r.stubs().PauseRun, request)
@@ -74,8 +75,9 @@ func (r *Run) Cancel(ctx context.Context, note string) (*pawlv1.CancelRunRespons
 	return call(ctx, r.c, r.stubs().CancelRun, request)
 }
 
-// Wait returns the run once it meets until: it has ended, or it has ended or waits for an outside
-// event. ctx bounds the wait; without a deadline the call may last as long as the run.
+// Wait waits until the run has ended or, depending on until, has ended or waits for an outside event.
+// Then it returns the run. ctx bounds the wait. Without a deadline the call may last until the run
+// ends.
 func (r *Run) Wait(ctx context.Context, until pawlv1.WaitUntil) (*pawlv1.Run, error) {
 	const once = 20 * time.Second
 	request := &pawlv1.WaitRunRequest{Namespace: r.c.o.Namespace, RunId: r.id, Until: until, Timeout: durationpb.New(once)}
@@ -90,11 +92,11 @@ func (r *Run) Wait(ctx context.Context, until pawlv1.WaitUntil) (*pawlv1.Run, er
 	}
 }
 
-// Serve executes a run of EXECUTION_CALLER in this process until it ends or waits for an outside
-// event, and returns its state then. All runs that a client serves share one stream. When ctx ends,
-// the client releases the run and another process can continue it. The pack decides whether an
+// Serve executes a run of EXECUTION_CALLER in this process until it ends or waits for an outside event.
+// Then it returns the state of the run. All runs that a client serves share one stream. When ctx ends,
+// the client releases the run, and another process can continue it. The pack decides whether an
 // interrupted turn or tool is executed again. Errors: [ErrServed], [ErrTakenOver], [ErrNotServed],
-// [ErrNoTurnFunc], [ErrClosed], those of ServeRun, that of ctx.
+// [ErrNoTurnFunc], [ErrClosed], the errors of ServeRun, and the error of ctx.
 func (r *Run) Serve(ctx context.Context, with Serving) (*pawlv1.GetRunResponse, error) {
 	s, err := r.c.worker()
 	if err != nil {
@@ -113,7 +115,7 @@ func (r *Run) Serve(ctx context.Context, with Serving) (*pawlv1.GetRunResponse, 
 	return r.Info(ctx)
 }
 
-// closedBy returns ErrClosed for a closed client, else nil.
+// closedBy returns ErrClosed if the client is closed. Otherwise it returns nil.
 func closedBy(c *Client) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,10 +129,10 @@ func closedBy(c *Client) error {
 var ErrGap = errors.New("pawl: a record is missing in the stream")
 
 // Transitions iterates over the run's records whose seq is greater than after, and follows the run
-// until it ends. It yields each record once, in order. kinds selects the kinds of records; the default
-// is TRANSITION and ENDED. After a lost connection it continues behind the last record, and gives up
-// with the connection's error after [Options.RetryFor] without a record. The first error ends the
-// sequence. Errors: [ErrGap], those of StreamTransitions, that of ctx.
+// until it ends. It yields each record once, in order. kinds selects the kinds of records. The default
+// is TRANSITION and ENDED. If the connection is lost, Transitions continues after the last record. If
+// no record arrives for [Options.RetryFor], it ends with the error of the connection. The first error
+// ends the sequence. Errors: [ErrGap], the errors of StreamTransitions, and the error of ctx.
 func (r *Run) Transitions(ctx context.Context, after uint64, kinds ...pawlv1.RecordKind) iter.Seq2[*pawlv1.Record, error] {
 	return func(yield func(*pawlv1.Record, error) bool) {
 		backoff, since := newBackoff(), time.Now()
@@ -158,7 +160,7 @@ func (r *Run) Transitions(ctx context.Context, after uint64, kinds ...pawlv1.Rec
 	}
 }
 
-// tail reads one stream of [Run.Transitions] and sets after to the seq of the last record.
+// tail reads one stream of [Run.Transitions]. It sets after to the seq of the last record.
 func (r *Run) tail(
 	ctx context.Context, after *uint64, kinds []pawlv1.RecordKind, take func(*pawlv1.Record) bool,
 ) (ended, goOn bool, err error) {

@@ -8,17 +8,18 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Serving holds the functions that execute one run of EXECUTION_CALLER.
+// Serving contains the functions that execute one run of EXECUTION_CALLER.
 type Serving struct {
-	// Turn executes the turns whose prompt is not in Prompts.
+	// Turn is the function that executes the turns whose prompt is not in Prompts.
 	Turn TurnFunc
-	// Prompts are the functions of turns by prompt. Default: none.
+	// Prompts maps a prompt to the function that executes its turns. Default: none.
 	Prompts map[string]TurnFunc
-	// Tools are the functions of steps by tool. "*" is for tools without a function. Other workers
-	// execute the steps of the remaining tools. Default: none.
+	// Tools maps a tool to the function that executes its steps. "*" is for tools that have no function
+	// of their own. Other workers execute the steps of the remaining tools. Default: none.
 	Tools map[string]ToolFunc
-	// OnError receives each error of a function of the run and each refused answer. Several goroutines
-	// call it. A mistake of the program ends [Run.Serve] instead. Default: errors are dropped.
+	// OnError is called with each error of a function of the run, and with each refused answer. Several
+	// goroutines may call it. A mistake of the program is not passed to it, but ends [Run.Serve].
+	// Default: errors are dropped.
 	OnError func(error)
 }
 
@@ -28,8 +29,8 @@ var (
 	ErrServed = errors.New("this worker serves the run already")
 	// ErrTakenOver means that another worker serves the run now.
 	ErrTakenOver = errors.New("another worker has taken the run over")
-	// ErrNotServed means that the worker may no longer serve the run: the run was deleted, or the
-	// principal lost its right to it.
+	// ErrNotServed means that the worker may no longer serve the run, because the run was deleted or
+	// the principal lost its right to the run.
 	ErrNotServed = errors.New("the run is not this worker's to serve any more")
 	// ErrNoTurnFunc means that the program has no function for a prompt of the run.
 	ErrNoTurnFunc = errors.New("no function for the prompt")
@@ -40,14 +41,15 @@ var (
 // served is a run that the worker serves.
 type served struct {
 	Serving
-	// taken is true once the sidecar accepted the worker for the run. A new registration then names
-	// the run. The worker's mutex guards it.
+	// taken is true after the sidecar has accepted the worker for the run. A new registration then
+	// includes the run. The worker's mutex guards it.
 	taken bool
-	// over receives the reason for the end of serving. Its capacity is 1.
+	// over receives the reason why the serving ended. Its capacity is 1.
 	over chan ending
 }
 
-// ending is why the worker stopped serving a run: the sidecar's cause, or a mistake of the program.
+// ending is the reason why the worker stopped serving a run. It is the sidecar's cause, or a mistake of
+// the program.
 type ending struct {
 	cause   pawlv1.UnservedCause
 	mistake error
@@ -68,17 +70,17 @@ func (r *served) reportError(err error) {
 	}
 }
 
-// Serve executes a run of EXECUTION_CALLER until it ends or waits for an outside event. It returns
-// true when the run has ended. [Worker.Run] must be running. Serve continues over lost connections.
-// When ctx ends, it stops the run's turns, releases the run and returns the error of ctx. Another
-// worker can then continue the run.
+// Serve executes a run of EXECUTION_CALLER until it ends or waits for an outside event. It returns true
+// if the run has ended. [Worker.Run] must be running. If the connection is lost, Serve continues over a
+// new one. When ctx ends, it stops the run's turns, releases the run and returns the error of ctx.
+// Another worker can then continue the run.
 //
-// A mistake of the program ends Serve at once and uses up no attempt of the turn: a prompt without a
-// function (ErrNoTurnFunc), a completion with an event or an artifact that the state does not have, or
-// with an artifact of another type.
+// A mistake of the program ends Serve immediately and does not use up an attempt of the turn. Mistakes
+// are a prompt without a function (ErrNoTurnFunc), and a completion with an event or an artifact that
+// the state does not have, or with an artifact of another type.
 //
-// Errors: ErrServed, ErrTakenOver, ErrNotServed, ErrNoTurnFunc, ErrStopped, those of ServeRun and of a
-// completion with a mistake, that of ctx.
+// Errors: ErrServed, ErrTakenOver, ErrNotServed, ErrNoTurnFunc, ErrStopped, the errors of ServeRun and
+// of a completion with a mistake, and the error of ctx.
 func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -126,7 +128,7 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 	}
 }
 
-// begin asks the sidecar to let the worker serve the run.
+// begin requests that the sidecar lets the worker serve the run.
 func (w *Worker) begin(ctx context.Context, runID string, run *served) error {
 	var last *session
 	for {
@@ -191,7 +193,7 @@ func (w *Worker) servedRuns() []*pawlv1.ServeRun {
 	return all
 }
 
-// turn returns the function for a turn of the run, or nil.
+// turn returns the function for a turn of the run. It returns nil if there is none.
 func (r *served) turn(prompt string) TurnFunc {
 	if f := r.Prompts[prompt]; f != nil {
 		return f
@@ -199,7 +201,7 @@ func (r *served) turn(prompt string) TurnFunc {
 	return r.Turn
 }
 
-// tool returns the function for a step of the run, or nil.
+// tool returns the function for a step of the run. It returns nil if there is none.
 func (r *served) tool(name string) ToolFunc {
 	if f := r.Tools[name]; f != nil {
 		return f

@@ -15,7 +15,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// errSessionOver means that the stream ended before the receipt came. The request may have taken
+// errSessionOver means that the stream ended before the receipt arrived. The request may have taken
 // effect. It can be sent again.
 var errSessionOver = errors.New("the stream ended before the receipt")
 
@@ -25,10 +25,10 @@ type workClient = grpc.BidiStreamingClient[pawlv1.WorkRequest, pawlv1.WorkRespon
 type session struct {
 	w      *Worker
 	stream workClient
-	// limit is the largest request that the server accepts, in bytes. A larger one would end the
-	// stream and so lose every lease.
+	// limit is the size of the largest request that the server accepts, in bytes. A larger request
+	// would end the stream, and all leases would be lost.
 	limit int64
-	// taken holds one token when a turn arrived since heartbeat chose its pause.
+	// taken contains one token if a turn arrived after heartbeat last chose its pause.
 	taken chan struct{}
 	out   *outbound
 
@@ -42,7 +42,7 @@ func newSession(w *Worker, stream workClient, limit int64) *session {
 	return &session{w: w, stream: stream, limit: limit, out: newOutbound(limit), receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{}), taken: make(chan struct{}, 1)}
 }
 
-// send queues a request. It returns an error when the stream is over.
+// send queues a request. It returns an error if the stream has ended.
 func (s *session) send(req *pawlv1.WorkRequest) error { return s.out.add(req) }
 
 // credits asks for more work.
@@ -118,7 +118,7 @@ func (s *session) take(ctx context.Context, m *pawlv1.WorkResponse) {
 	}
 }
 
-// giveBack returns work to the sidecar that this worker has no function for.
+// giveBack returns work to the sidecar for which this worker has no function.
 func (s *session) giveBack(work *pawlv1.WorkRelease) {
 	_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Release{Release: work}})
 }
@@ -133,8 +133,9 @@ func (s *session) receipt(r *pawlv1.WorkReceipt) {
 	}
 }
 
-// heartbeat extends the leases until the session ends, after a third of the shortest lease each time
-// but at least every `every`. A turn that arrives meanwhile may bring the next heartbeat forward.
+// heartbeat extends the leases until the session ends. The pause between two heartbeats is a third of
+// the shortest lease, but at most `every`. If a turn arrives during a pause, the next heartbeat may be
+// sent earlier.
 func (s *session) heartbeat(ctx context.Context, every time.Duration) {
 	last := time.Now()
 	for {

@@ -14,25 +14,26 @@ import (
 
 // Step is one tool call that the worker executes.
 type Step struct {
-	// Assignment is the sidecar's message, with the lease of that time. It never changes.
+	// Assignment is the sidecar's message with the lease at that time. It never changes.
 	Assignment *pawlv1.StepAssignment
-	// held is the present lease. It changes when the worker reconnects. The worker's mutex guards it.
+	// held is the current lease. It changes when the worker reconnects. The worker's mutex guards it.
 	held   *pawlv1.StepLease
 	w      *Worker
 	cancel context.CancelFunc
-	// do executes the step. run is set when the worker serves the step's run; the step then uses none
-	// of the worker's capacity.
+	// do is the function that executes the step. run is set if the worker serves the step's run. In
+	// this case the step does not use the worker's capacity.
 	do  ToolFunc
 	run *served
-	// usage is reported with the answer; nil = the sidecar charges the cost that the pack declares.
+	// usage is reported with the answer. If it is nil, the sidecar charges the cost that the pack
+	// declares.
 	usage *pawlv1.Usage
 }
 
-// IdempotencyKey returns "RUN/STEP", which is the same for every attempt of the call. A tool passes it
-// to the systems that it changes, so that a repeated attempt has no second effect.
+// IdempotencyKey returns "RUN/STEP". It is the same for every attempt of the call. A tool sends it to
+// the systems that it changes, so that a repeated attempt has no second effect.
 func (s *Step) IdempotencyKey() string { return s.Assignment.GetIdempotencyKey() }
 
-// lease returns the step's present lease. The caller holds the worker's mutex.
+// lease returns the current lease of the step. The caller holds the worker's mutex.
 func (s *Step) lease() *pawlv1.StepLease { return s.held }
 
 // count stores the number of a received step, so that the sidecar does not send it again.
@@ -42,8 +43,8 @@ func (w *Worker) count(delivery uint64) {
 	w.received = max(w.received, delivery)
 }
 
-// startStep executes a step in a new goroutine. It returns false when the worker has no function for
-// the step, as after its run was released.
+// startStep executes a step in a new goroutine. It returns false if the worker has no function for the
+// step. This happens, for example, after the run was released.
 func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.GetTimeout().AsDuration())
 	st := &Step{Assignment: a, held: a.GetLease(), w: w, cancel: cancel}
@@ -64,7 +65,7 @@ func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) bool {
 func (s *Step) execute(ctx context.Context) {
 	result, err := s.do(ctx, s)
 	if err == nil && !utf8.Valid(result) {
-		// Invalid UTF-8 would end the stream and lose the other requests of its message.
+		// Invalid UTF-8 would end the stream, and the other requests in the same message would be lost.
 		err = refused(&Failure{Code: "INVALID_UTF8", Message: "result: is not UTF-8"})
 	}
 	if ctx.Err() == nil {
@@ -83,8 +84,8 @@ func (s *Step) execute(ctx context.Context) {
 	}
 }
 
-// toolFunc returns the function for a step, and the step's run if the worker serves it. do is nil if
-// there is no function. The caller holds mu.
+// toolFunc returns the function for a step. If the worker serves the step's run, it also returns the
+// run. do is nil if there is no function. The caller holds mu.
 func (w *Worker) toolFunc(lease *pawlv1.StepLease) (do ToolFunc, of *served) {
 	if run := w.served[lease.GetRunId()]; run != nil {
 		if do = run.tool(lease.GetTool()); do != nil {
@@ -99,9 +100,10 @@ func (w *Worker) toolFunc(lease *pawlv1.StepLease) (do ToolFunc, of *served) {
 	return nil, nil
 }
 
-// report sends the step's answer. It repeats it after a broken connection and when the sidecar asks
-// for a retry, because an unanswered step gets the status UNKNOWN. A result that the sidecar refuses
-// for good is reported as an error with an unknown outcome, because the call did happen.
+// report sends the step's answer. It repeats the answer after a broken connection and when the sidecar
+// requests a retry, because a step without an answer gets the status UNKNOWN. If the sidecar
+// permanently refuses a result, report sends an error with an unknown outcome instead, because the call
+// was made.
 func (s *Step) report(ctx context.Context, result string, failed error) {
 	var last *session
 	for {
@@ -126,7 +128,8 @@ func (s *Step) report(ctx context.Context, result string, failed error) {
 	}
 }
 
-// comeBack returns the pause that the sidecar asks for before a retry; 0 = no retry is asked for.
+// comeBack returns the pause before a retry that the sidecar requests. It returns 0 if no retry is
+// requested.
 func comeBack(err error) time.Duration {
 	for _, detail := range status.Convert(err).Details() {
 		if retry, ok := detail.(*errdetails.RetryInfo); ok {
@@ -163,7 +166,7 @@ func (s *Step) answer(result string, failed error) *pawlv1.WorkRequest {
 	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: req}}
 }
 
-// refused returns the error of a step whose result the sidecar refuses. The call was made, so its
+// refused returns the error for a step whose result the sidecar refuses. The call was made, so its
 // outcome is unknown.
 func refused(why error) *Failure {
 	fault, _, _ := faultOf(why)
@@ -176,6 +179,6 @@ func unknown(failed error) bool {
 	return ok && failure.Unknown
 }
 
-// SetUsage sets what the step consumed. It is reported with the answer. Without it the sidecar
+// SetUsage sets the consumption of the step. It is reported with the answer. Without it, the sidecar
 // charges the maximum cost that the pack declares.
 func (s *Step) SetUsage(usage *pawlv1.Usage) { s.usage = usage }

@@ -8,18 +8,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/prompt"
 )
 
-// Bounds of the expanded size of templates without values, in bytes: for one template, and for the fragments included in all templates.
+// These constants bound the expanded size of templates without values, in bytes: for one template, and
+// for the fragments that all templates include.
 const (
 	maxExpanded    = 1 << 20
 	maxExpandedAll = 8 << 20
 )
 
-// templateUse contains what a template refers to, including the references of its fragments.
+// templateUse contains the names that a template refers to. It includes the references of the
+// template's fragments.
 type templateUse struct {
 	variables, artifacts map[string]bool
-	// size is the length with fragments expanded. depth is the nesting of fragments.
+	// size is the length of the template with its fragments expanded. depth is the nesting depth of the
+	// fragments.
 	size, depth int
-	// literal is the first text in double braces that is not a placeholder.
+	// literal is the first text in double braces that is not a valid placeholder.
 	literal string
 }
 
@@ -28,7 +31,7 @@ type templates struct {
 	fragments map[string]string
 	uses      map[string]*templateUse
 	open      map[string]bool
-	// included is the size of all fragments included so far.
+	// included is the total size of the fragments that were included so far.
 	included int
 }
 
@@ -43,7 +46,7 @@ func newTemplates(fragments map[string]string) *templates {
 	return &templates{fragments: fragments, uses: map[string]*templateUse{}, open: map[string]bool{}}
 }
 
-// use resolves a template. If it returns an error, the result contains what was found before the error.
+// use resolves a template. If it returns an error, the result contains the references before the error.
 func (t *templates) use(src string) (*templateUse, error) {
 	tpl := prompt.Parse(src)
 	u := &templateUse{variables: map[string]bool{}, artifacts: map[string]bool{}, size: len(src)}
@@ -104,7 +107,7 @@ func (t *templates) fragment(name string) (*templateUse, error) {
 	return u, nil
 }
 
-// include adds a fragment to the template that refers to it.
+// include adds the references of a fragment to the template that includes it.
 func (u *templateUse) include(f *templateUse) {
 	for v := range f.variables {
 		u.variables[v] = true

@@ -2,33 +2,36 @@ package pack
 
 import "slices"
 
-// Termination says whether the runs of one entry end by the pack's own guards: no cycle, max_visits, max_iterations and max_total_visits.
-// Time, tools and the operator's limits are not considered.
+// Termination describes whether all runs of one entry end because of the pack's own guards: no cycle,
+// max_visits, max_iterations and max_total_visits. Time, tools and the operator's limits are not
+// considered.
 type Termination struct {
-	// Entry is the state or agent that the analysis is about.
+	// Entry is the state or agent for which the analysis was made.
 	Entry string `json:"entry"`
-	// Bounded reports whether every run ends, for any events.
+	// Bounded reports whether every run ends, whatever events occur.
 	Bounded bool `json:"bounded"`
 	// BoundedBy are the reasons why runs end: "acyclic", "max_visits", "max_iterations", "max_total_visits".
 	BoundedBy []string `json:"bounded_by"`
-	// MaxVisits is the number of visits that no run exceeds; nil = there is no bound.
+	// MaxVisits is the maximum number of visits of any run. nil means that there is no bound.
 	MaxVisits *int64 `json:"max_visits"`
-	// Exact reports whether a run can really reach MaxVisits, or whether Cycle can really repeat for ever. If it is false, MaxVisits is a
-	// proven upper bound, or the analysis could not exclude the cycle within its limits.
+	// Exact reports whether a run can really reach MaxVisits, or whether Cycle can really repeat
+	// forever. If it is false, MaxVisits is a proven upper bound, or the analysis could not exclude the
+	// cycle within its limits.
 	Exact bool `json:"exact"`
-	// Cycle are the events that can be repeated for ever, if Bounded is false.
+	// Cycle are the events that can repeat forever. It is set if Bounded is false.
 	Cycle []string `json:"cycle"`
-	// CycleStart is the state in which Cycle begins and ends. Lead are the events from the entry to the visit from which Cycle can repeat.
+	// CycleStart is the state in which Cycle begins and ends. Lead are the events from the entry to the
+	// visit after which Cycle can repeat.
 	CycleStart string   `json:"cycle_start,omitempty"`
 	Lead       []string `json:"lead,omitempty"`
-	// AlsoLimitedBy are limits that also end a run but are not part of the analysis.
+	// AlsoLimitedBy are limits that also end a run but that the analysis does not use.
 	AlsoLimitedBy []string `json:"also_limited_by"`
 	// Agents are the results for the agent members, sorted by key. They are set only in the analysis of a whole pack.
 	Agents []Termination `json:"agents,omitempty"`
 }
 
-// Analyze returns the termination analysis of the workflow from its entry, with the entries of all agents. It returns nil if there is no
-// workflow.
+// Analyze returns the termination analysis of the workflow from its entry, and of the entries of all
+// agents. It returns nil if there is no workflow.
 func (p *Pack) Analyze() *Termination {
 	if p.Doc.Workflow == nil {
 		return nil
@@ -57,7 +60,8 @@ type analysis struct {
 	pack    *Pack
 	flow    *flow
 	residue [][]residualEdge
-	// done are the results for the entry states that were analysed. work is the bound of the work for each further entry state.
+	// done contains the results for the entry states that were already analysed. work is the bound of
+	// the work for each further entry state.
 	done map[string]*Termination
 	work int
 }
@@ -81,14 +85,14 @@ func (a *analysis) start(s Start) *Termination {
 		Cycle: []string{}, AlsoLimitedBy: a.pack.otherLimits()}
 }
 
-// state analyses one entry state. The caller may change the result, which is a copy.
+// state analyses one entry state. The result is a copy, so the caller may change it.
 func (a *analysis) state(name string) *Termination {
 	t := a.done[name]
 	if t == nil {
 		t = a.flow.terminate(a.flow.at(name), a.residue, a.work)
 		a.wrapUp(t)
 		t.Entry, t.AlsoLimitedBy = name, a.pack.otherLimits()
-		// no_progress ends some runs earlier, so the result is a bound that perhaps no run reaches.
+		// no_progress ends some runs earlier, so perhaps no run reaches the computed bound.
 		t.Exact = t.Exact && a.pack.XPawl().NoProgress == nil
 		if b := a.pack.budget(); b != nil && b.MaxTotalVisits != nil {
 			t.limit(*b.MaxTotalVisits)
@@ -99,7 +103,7 @@ func (a *analysis) state(name string) *Termination {
 	return &own
 }
 
-// terminate analyses an entry without the budget of the whole run.
+// terminate analyses an entry without regard to the budget of the whole run.
 func (f *flow) terminate(entry int, residue [][]residualEdge, work int) *Termination {
 	t := &Termination{Cycle: []string{}, BoundedBy: []string{}}
 	within := f.reachable(entry)
@@ -161,7 +165,7 @@ func (f *flow) boundedBy(within []bool) []string {
 	return by
 }
 
-// otherLimits returns the names of the limits of a run that are not part of the analysis.
+// otherLimits returns the names of the limits of a run that the analysis does not use.
 func (p *Pack) otherLimits() []string {
 	out := []string{"max_transitions"}
 	x, b := p.XPawl(), p.budget()

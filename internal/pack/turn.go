@@ -2,8 +2,9 @@ package pack
 
 import "encoding/json"
 
-// turnTokens returns the maximum consumption of one turn of an agent: an answer of max_tokens in its prompt, and the same for the
-// request. It returns 0 if the prompt sets no bound, or if the name is a tool.
+// turnTokens returns the maximum number of tokens that one turn of an agent consumes. This is
+// max_tokens of its prompt for the answer, and the same number for the request. It returns 0 if the
+// prompt sets no bound, or if the name is a tool.
 func (p *Pack) turnTokens(name string, agent bool) int64 {
 	if !agent {
 		return 0

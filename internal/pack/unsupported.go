@@ -2,14 +2,15 @@ package pack
 
 import "fmt"
 
-// UnsupportedError is the reason why no run can begin at an entry of a pack: the run could reach a feature that this product does not
-// have. Such a pack can be registered, with a warning that has the same code.
+// UnsupportedError is the reason why no run can begin at an entry of a pack: the run could reach a
+// feature that this product does not support. Such a pack can still be registered. The registration
+// then returns a warning with the same code.
 type UnsupportedError struct {
 	// Code is the code of the warning.
 	Code string
 	// Pointer is the position in the document.
 	Pointer string
-	// Message names the missing feature. Hint says what to use instead.
+	// Message names the missing feature. Hint describes what to use instead.
 	Message, Hint string
 }
 
@@ -17,7 +18,8 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("pack: %s %s: %s", e.Code, e.Pointer, e.Message)
 }
 
-// Supports returns nil if this product has all features that runs from an entry can need. Errors: [*EntryError], [*UnsupportedError].
+// Supports returns nil if this product supports all features that runs from an entry can need. Errors:
+// [*EntryError], [*UnsupportedError].
 func (p *Pack) Supports(entry Entry) error {
 	start, err := p.Start(entry)
 	if err != nil {
@@ -46,7 +48,7 @@ func (p *Pack) Supports(entry Entry) error {
 	return nil
 }
 
-// composedFrom returns an error for a start from which a run could reach a composition.
+// composedFrom returns an error if a run that begins in start could reach a composition.
 func (p *Pack) composedFrom(start string) error {
 	for _, name := range p.reachable(start) {
 		if p.Doc.Workflow.States[name].Orchestration == "composition" {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// FieldError is the fault of one value of a request.
+// FieldError describes the fault in one field of a request.
 type FieldError struct {
 	// Field is a path, for example "variables.name".
 	Field string
@@ -20,7 +20,8 @@ type FieldError struct {
 
 func (e FieldError) Error() string { return e.Field + ": " + e.Message }
 
-// Declared is a variable of a run. It is merged from all declarations of the name in the prompts that the entry can reach.
+// Declared is a variable of a run. It combines all declarations of the name in the prompts that can be
+// reached from the entry.
 type Declared struct {
 	Name string
 	// Type is string, number, boolean, object or array. It is "" for a name that is used without a declaration. Values of other types are
@@ -28,15 +29,15 @@ type Declared struct {
 	Type string
 	// Required is set if one of the declarations sets it.
 	Required bool
-	// Default is the first default in the order of the prompt keys; nil if none.
+	// Default is the first default in the order of the prompt keys. It is nil if there is none.
 	Default     json.RawMessage
 	Description string
-	// checks are the validations of all declarations. A value must fulfil every one of them.
+	// checks are the validations of all declarations. A value must satisfy all of them.
 	checks []*Validation
 }
 
-// Variables returns the variables of an entry by name, including those that a template uses without a
-// declaration. Errors: [*EntryError].
+// Variables returns the variables of an entry by name. It includes variables that a template uses
+// without a declaration. Errors: [*EntryError].
 func (p *Pack) Variables(entry Entry) ([]Declared, error) {
 	start, err := p.Start(entry)
 	if err != nil {
@@ -79,7 +80,7 @@ func (d *Declared) merge(v *Variable) {
 	}
 }
 
-// promptsFrom returns the prompts that an entry can reach, sorted.
+// promptsFrom returns the prompts that can be reached from an entry, sorted.
 func (p *Pack) promptsFrom(s Start) []string {
 	if s.Prompt {
 		return []string{s.Agent}
@@ -93,9 +94,9 @@ func (p *Pack) promptsFrom(s Start) []string {
 	return keys(found)
 }
 
-// CheckVariables checks the variables at the start of a run, one JSON object (empty = {}), and returns them
-// with the defaults applied as canonical JSON. Faults are ordered by field; the result is nil if there are
-// any. Errors: [*EntryError].
+// CheckVariables checks the variables at the start of a run. object is one JSON object; empty means {}.
+// The result contains the variables and the default values as canonical JSON. Faults are ordered by
+// field. If there are faults, the result is nil. Errors: [*EntryError].
 func (p *Pack) CheckVariables(entry Entry, object []byte) ([]byte, []FieldError, error) {
 	declared, err := p.Variables(entry)
 	if err != nil {
@@ -166,7 +167,8 @@ func (c *variableCheck) fault(name, format string, args ...any) {
 	c.faults = append(c.faults, FieldError{"variables." + source.Clip(name, 100), fmt.Sprintf(format, args...)})
 }
 
-// variable checks the given value of one variable. If there is none, it uses the default.
+// variable checks the value that the request sets for one variable. If the request sets none, it uses
+// the default.
 func (c *variableCheck) variable(d *Declared) {
 	v := c.given.Get(d.Name)
 	if v == nil {
@@ -190,7 +192,7 @@ func (c *variableCheck) variable(d *Declared) {
 	c.values[d.Name] = v.Plain()
 }
 
-// variableTypes are the types of RFC 0003 in JSON terms.
+// variableTypes maps the types of RFC 0003 to the types of JSON.
 var variableTypes = map[string]source.Kind{
 	"string": source.String, "number": source.Number, "boolean": source.Bool, "object": source.Object, "array": source.Array,
 }
@@ -199,7 +201,7 @@ var kindNames = map[source.Kind]string{
 	source.Null: "null", source.String: "string", source.Number: "number", source.Bool: "boolean", source.Object: "object", source.Array: "array",
 }
 
-// checkType returns why a value does not have the type, or "" if it has.
+// checkType returns the reason why a value does not have the type. It returns "" if it has the type.
 func checkType(want string, v *source.Node) string {
 	kind, known := variableTypes[want]
 	if !known || kind == v.Kind {
@@ -208,7 +210,8 @@ func checkType(want string, v *source.Node) string {
 	return fmt.Sprintf("got %s, want %s", kindNames[v.Kind], want)
 }
 
-// check returns why a value of the right type does not fulfil a validation, or "" if it does.
+// check returns the reason why a value of the right type does not satisfy a validation. It returns ""
+// if it satisfies it.
 func (val *Validation) check(v *source.Node) string {
 	switch v.Kind {
 	case source.String:
@@ -229,8 +232,8 @@ func (val *Validation) check(v *source.Node) string {
 	return checkEnum(val.Enum, v)
 }
 
-// checkString checks the length in characters, and the pattern, which may match anywhere in the value as in
-// JSON Schema.
+// checkString checks the length in characters and the pattern. The pattern may match anywhere in the
+// value, as in JSON Schema.
 func (val *Validation) checkString(s string) string {
 	n := int64(utf8.RuneCountInString(s))
 	if val.MinLength != nil && n < *val.MinLength {
@@ -262,7 +265,8 @@ func checkEnum(enum []json.RawMessage, v *source.Node) string {
 	}
 	allowed := make([]string, len(enum))
 	for i, e := range enum {
-		// The document was decoded from its canonical form, so its members have this form, too.
+		// The document was decoded from its canonical form, so its members also have the canonical
+		// form.
 		if string(e) == string(form) {
 			return ""
 		}
@@ -271,7 +275,8 @@ func checkEnum(enum []json.RawMessage, v *source.Node) string {
 	return "not one of the allowed values: " + names(allowed)
 }
 
-// Enum returns the values that the first validation with a list of values allows. It returns nil if no validation has a list.
+// Enum returns the values that the first validation with a list of values allows. It returns nil if no
+// validation has such a list.
 func (d *Declared) Enum() []json.RawMessage {
 	for _, check := range d.checks {
 		if check.Enum != nil {

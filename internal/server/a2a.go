@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// a2aPlugin returns the plugin that adds A2A to a partition's services, or nil if A2A is off.
+// a2aPlugin returns the plugin that adds A2A to a partition's services. It returns nil if A2A is off.
 func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 	opts := t.opts
 	if !opts.config.A2A {
@@ -27,7 +27,7 @@ func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 		if opts.config.A2APush {
 			conf.Push = pushes(t.runtime, t.box)
 		}
-		// This setting does not affect the sidecar's own delegations, which use streams.
+		// This setting does not affect the sidecar's own delegations, because they use streams.
 		conf.NoStreams = !opts.config.A2AStreaming
 		service, err := a2a.New(conf, host)
 		if err != nil {
@@ -40,8 +40,8 @@ func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 	}
 }
 
-// routedA2APlugin returns the plugin that adds A2A to a server with a router, or nil if A2A is off. The server
-// authenticates the callers; the owner of the partition does the rest.
+// routedA2APlugin returns the plugin that adds A2A to a server with a router. It returns nil if A2A is
+// off. The server authenticates the callers. The owner of the partition does everything else.
 func routedA2APlugin(opts options) func(*grpcapi.Server) (grpcapi.Plugin, error) {
 	if !opts.config.A2A {
 		return nil
@@ -80,8 +80,9 @@ func agentsConfig(opts options, rooms *services.Runtime) (a2a.Config, error) {
 	return conf, err
 }
 
-// rootAgent returns the configured root agent, otherwise that of the first pack file with agents. It ignores a file
-// that cannot be read; the registration reports it.
+// rootAgent returns the configured root agent. If none is configured, it returns the root agent of the
+// first pack file that has agents. It ignores a file that cannot be read, because the registration of
+// the file reports this error.
 func rootAgent(c config.Config) string {
 	if c.A2ARoot != "" {
 		return c.A2ARoot

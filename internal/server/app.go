@@ -29,28 +29,30 @@ type options struct {
 	rights grpcapi.Rights
 	clock  runtime.Clock
 	log    *slog.Logger
-	// models are the models that the sidecar calls itself.
+	// models are the models that the sidecar itself calls.
 	models *model.Table
-	// audit is nil if there is no audit log. The app closes it.
+	// audit is the audit log. It is nil if there is none. The app closes it.
 	audit *audit.Log
-	// serves reports whether a partition has a namespace. nil means that the store has all of them.
+	// serves reports whether a partition contains a namespace. If it is nil, the store contains all
+	// namespaces.
 	serves func(namespace string) bool
 }
 
-// app is a running sidecar: the server, and everything that runs behind it.
+// app is a running sidecar. It consists of the server and all parts that the server needs.
 type app struct {
 	opts      options
 	server    *grpcapi.Server
 	observers *observers
-	// partitions are the open partitions. There are none while other sidecars own all of them.
+	// partitions are the open partitions. There are none while other sidecars own all partitions.
 	partitions partitions
 	files      atomic.Pointer[files]
-	// reading is locked while files are read again and applied to the partitions. A partition that is
-	// being opened holds the read lock.
+	// reading is locked while files are read again and applied to the partitions. While a partition is
+	// being opened, it is locked for reading.
 	reading sync.RWMutex
 	// cluster is nil if this sidecar does not share its store.
 	cluster *clusterMember
-	// own is the secret by which the sidecar authenticates to itself, if it executes turns.
+	// own is the secret with which the sidecar authenticates to itself. It is set if the sidecar
+	// executes turns.
 	own       string
 	executors *executors
 	// served receives the error of the server.
@@ -74,7 +76,7 @@ func open(ctx context.Context, opts options) (a *app, err error) {
 	return a, nil
 }
 
-// newApp makes the parts that every sidecar has, with or without an open store.
+// newApp creates the parts that every sidecar has, with or without an open store.
 func newApp(opts options) (*app, error) {
 	files, err := readFiles(opts.config)
 	if err != nil {
@@ -94,7 +96,7 @@ func newApp(opts options) (*app, error) {
 	return a, nil
 }
 
-// traceOf returns the trace of a run, for the log.
+// traceOf returns the trace of a run. It is used in log lines.
 func (a *app) traceOf(ctx context.Context, run string) string {
 	for _, t := range a.partitions.all() {
 		if trace := t.traceOf(ctx, run); trace != "" {
@@ -104,7 +106,8 @@ func (a *app) traceOf(ctx context.Context, run string) string {
 	return ""
 }
 
-// build builds the server, and then the store, or in a cluster the router to the owners of the partitions.
+// build builds the server and then the store. In a cluster it builds the server and then the router to
+// the owners of the partitions.
 func (a *app) build(ctx context.Context) error {
 	if a.opts.config.PeerListen != "" {
 		return a.buildShared(ctx)
@@ -144,7 +147,7 @@ func (a *app) buildShared(ctx context.Context) (err error) {
 	return err
 }
 
-// storage returns the options of the store. alone is nil for a store in a directory.
+// storage returns the options of the store. alone is nil if the store is in a directory.
 func (o options) storage() (store.Options, *standaloneStore, error) {
 	if !o.config.Store.IsZero() {
 		return databaseOf(o.config).served(o.config, o.log)
@@ -153,7 +156,8 @@ func (o options) storage() (store.Options, *standaloneStore, error) {
 	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log}, nil, err
 }
 
-// numbered returns the numbers of the configured namespaces. Other namespaces in the store are kept and not served.
+// numbered returns the numbers of the configured namespaces. Other namespaces of the store are kept but
+// not served.
 func numbered(opts options, s *store.Store) (map[string]uint32, error) {
 	names := slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return name == runtime.DefaultNamespace })
 	stored, err := s.NumberNamespaces(context.Background(), names)
@@ -254,7 +258,7 @@ func (a *app) serverConfig() grpcapi.Config {
 	}
 }
 
-// start starts the partition or the node of the cluster, the server and the executors.
+// start starts the server, the executors, and either the partition or the node of the cluster.
 func (a *app) start() error {
 	if a.cluster == nil {
 		a.partitions.own().start()
@@ -265,9 +269,9 @@ func (a *app) start() error {
 	return a.execute()
 }
 
-// stop drains and closes the parts in order. The server accepts no new calls, ends streams and waits for running
-// calls. The engine answers the calls that it has accepted. The store syncs and closes. The context limits the first
-// two steps.
+// stop drains and closes the parts in order. First the server stops accepting calls, ends streams and
+// waits for running calls. Then the engine answers the calls that it has accepted. Then the store syncs
+// and closes. The context limits the first two steps.
 func (a *app) stop(ctx context.Context) error {
 	end := a.end
 	if a.cluster != nil {
@@ -276,7 +280,7 @@ func (a *app) stop(ctx context.Context) error {
 	return errors.Join(end(ctx), wrap("audit", closeAudit(a.opts.audit)))
 }
 
-// end stops a sidecar that does not share its store.
+// end stops a sidecar that is not a node of a cluster.
 func (a *app) end(ctx context.Context) error {
 	a.executors.end()
 	errs := []error{wrap("server", a.server.Shutdown(ctx))}
@@ -285,8 +289,8 @@ func (a *app) end(ctx context.Context) error {
 	return errors.Join(append(errs, t.close())...)
 }
 
-// endShared stops a node of a cluster. It first hands its partitions over, and forwards calls until then. When ctx
-// ends, the node closes the partitions that it still has.
+// endShared stops a node of a cluster. It first hands its partitions over, and forwards calls until
+// this is done. When ctx ends, the node closes the partitions that it still has.
 func (a *app) endShared(ctx context.Context) error {
 	errs := []error{a.cluster.drain(ctx)}
 	a.executors.end()

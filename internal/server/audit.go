@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// openAudit opens the configured audit log and writes the line about the start. It returns nil if none is configured.
+// openAudit opens the configured audit log and writes the line about the start of the process. It
+// returns nil if no audit log is configured.
 func openAudit(c config.Config) (*audit.Log, error) {
 	if c.Audit == "" {
 		return nil, nil

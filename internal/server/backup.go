@@ -24,10 +24,10 @@ import (
 // BackupTo describes where and how a backup is written.
 type BackupTo struct {
 	Dir string
-	// Full means that the backup has everything, even if it could follow on an earlier one.
+	// Full means that the backup contains everything, even if it could continue an earlier backup.
 	Full bool
-	// Recipients are the age recipients (age1...) for which the backup is encrypted. Without them it is not
-	// encrypted.
+	// Recipients are the age recipients (age1...) for which the backup is encrypted. If there are none,
+	// it is not encrypted.
 	Recipients []string
 }
 
@@ -36,21 +36,23 @@ type BackupDone struct {
 	// Part is the number of the partition.
 	Part int32
 	File string
-	// BasedOn is the file of the backup that this one follows on; "" if this one has everything.
+	// BasedOn is the file of the backup that this backup continues. It is "" if this backup contains
+	// everything.
 	BasedOn string
 	Bytes   int64
-	// RunKeys means that the copy of the keys of runs in the directory was replaced by the present keys.
+	// RunKeys means that the copy of the keys of runs in the directory was replaced by the current
+	// keys.
 	RunKeys bool
 }
 
-// TakeBackup writes a backup of everything that is new since the backup with the id after, or of everything if after
-// is "".
+// TakeBackup writes a backup of everything that is new since the backup with the id after. If after is
+// "", the backup contains everything.
 type TakeBackup func(ctx context.Context, after string, out io.Writer) error
 
-// Backup writes backups of the partitions of a store into the directory to. No other process may have the store open.
-// Each partition except the first gets a directory of its own there; see [BackupBy]. The callback gets each complete
-// backup. The first partition is last, so that a namespace that was moved out of it is already in another backup.
-// Errors: [ErrUnusable].
+// Backup writes backups of the partitions of a store into the directory to. No other process may have
+// the store open. Each partition except the first has a directory of its own there, see [BackupBy]. The
+// callback is called with each complete backup. The first partition is backed up last. So if a
+// namespace was moved out of it, another backup already contains the namespace. Errors: [ErrUnusable].
 func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) error {
 	parts, err := data.parts(ctx)
 	if err != nil {
@@ -63,9 +65,9 @@ func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) 
 	return backupEach(numbers, nil, to, func(i int, into BackupTo) (BackupDone, error) { return backupPart(ctx, parts[i], into) }, told)
 }
 
-// BackupServed is Backup for the partitions of a store that is served. take returns the function that takes the backup
-// of a partition. unserved are non-empty partitions that no sidecar serves. They are skipped, and the error says so
-// after all others are done.
+// BackupServed does the same as [Backup] for the partitions of a store that sidecars serve. take
+// returns the function that takes the backup of a partition. unserved are partitions with rows that no
+// sidecar serves. They are skipped. After all other backups are done, the returned error lists them.
 func BackupServed(ctx context.Context, parts, unserved []int32, take func(part int32) TakeBackup, to BackupTo, told func(BackupDone)) error {
 	err := backupEach(parts, unserved, to, func(i int, into BackupTo) (BackupDone, error) { return BackupBy(ctx, take(parts[i]), into) }, told)
 	if err == nil && len(unserved) > 0 {
@@ -74,10 +76,11 @@ func BackupServed(ctx context.Context, parts, unserved []int32, take func(part i
 	return err
 }
 
-// UnservedError is the error for partitions that have rows, but no sidecar that serves one of their namespaces.
+// UnservedError is the error for partitions that have rows but whose namespaces are not served by any
+// sidecar.
 type UnservedError struct{ Parts []int32 }
 
-// Error returns a text that says what to do.
+// Error returns a text that also contains the next step for the operator.
 func (e *UnservedError) Error() string {
 	return fmt.Sprintf("the partitions %s are in no backup, since nobody serves their namespaces: give one of the sidecars --namespace with their names (table namespace), or stop all and take it with --store", listed(e.Parts))
 }
@@ -99,9 +102,9 @@ func backupEach(parts, others []int32, to BackupTo, backup func(i int, into Back
 	return err
 }
 
-// complete checks that the directory has a backup of the first partition, without which no restore is possible. It
-// also checks that the directory has no backup of a partition that this store does not have. More backups of the
-// store's own partitions are allowed.
+// complete checks that the directory has a backup of the first partition, because no restore is
+// possible without it. It also checks that the directory has no backup of a partition that this store
+// does not have. It may have more backups of the store's own partitions.
 func complete(dir string, parts, others []int32) error {
 	if first := parts[0]; first != 0 {
 		return fmt.Errorf("%w: partition %d has something, and partition 0 has not: start a sidecar, which makes it", ErrUnusable, first)
@@ -123,7 +126,7 @@ func backupPart(ctx context.Context, data Data, to BackupTo) (done BackupDone, e
 	defer func() { err = errors.Join(err, s.Close()) }()
 	done, err = BackupBy(ctx, (&storeAdmin{store: s}).Backup, to)
 	if err == nil {
-		// Copy the keys after the rows, so that the key of each row is in the copy.
+		// The keys are copied after the rows, so that the copy contains the key of each row.
 		done.RunKeys, err = s.CopyRunKeys(to.Dir)
 	}
 	if errors.Is(err, keyring.ErrForeign) {
@@ -132,10 +135,11 @@ func backupPart(ctx context.Context, data Data, to BackupTo) (done BackupDone, e
 	return done, err
 }
 
-// BackupBy writes a backup into a directory: everything if the directory has no backup or Full is set, otherwise
-// what is new since the last backup. Files with the name of a backup are complete and synced, because a backup is
-// verified before it gets its name. Only one backup at a time may be written into a directory. Errors:
-// [ErrUnusable], those of take.
+// BackupBy writes a backup into a directory. If the directory has no backup, or if Full is set, the
+// backup contains everything. Otherwise it contains what is new since the last backup. A file whose
+// name is the name of a backup is complete and synced, because a backup is verified before it gets its
+// name. Only one backup at a time may be written into a directory. Errors: [ErrUnusable], the errors of
+// take.
 func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDone, err error) {
 	recipients, err := recipientsOf(to.Recipients)
 	if err != nil {
@@ -174,8 +178,8 @@ func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDon
 	return done, err
 }
 
-// lastIn returns the newest backup of a directory and its number. last is "" if there is none. It removes the
-// remains of interrupted backups, because the directory has only one writer.
+// lastIn returns the newest backup of a directory and its number. last is "" if there is none. It also
+// removes the remains of interrupted backups. This is safe because the directory has only one writer.
 func lastIn(dir string) (number int, last string, err error) {
 	if err := dropBroken(dir); err != nil {
 		return 0, "", err
@@ -184,13 +188,14 @@ func lastIn(dir string) (number int, last string, err error) {
 	if err != nil || len(files) == 0 {
 		return 0, "", err
 	}
-	// A new backup follows on the last file. Earlier files may have been removed.
+	// A new backup continues the last file. Earlier files may have been removed.
 	last = files[len(files)-1]
 	number, _, err = numberOf(last)
 	return number, last, err
 }
 
-// proven verifies a backup while write writes it: it must be complete and follow on the backup after.
+// proven verifies a backup while write writes it. The backup must be complete and must continue the
+// backup after.
 func proven(after string, out io.Writer, write func(out io.Writer) error) (h backup.Header, err error) {
 	read, along := io.Pipe()
 	found := make(chan error, 1)
@@ -211,7 +216,7 @@ func proven(after string, out io.Writer, write func(out io.Writer) error) (h bac
 	return h, errors.Join(along.Close(), <-found)
 }
 
-// broken begins the names of backups that are not complete yet.
+// broken is the prefix of the names of backups that are not complete yet.
 const broken = ".backup-"
 
 // dropBroken removes the remains of interrupted backups. The directory has only one writer.
@@ -240,8 +245,8 @@ func backupsIn(dir string) (files []string, err error) {
 	return files, err
 }
 
-// writeSynced makes a file in a directory. The file gets the name that write returns only after it is complete and on
-// disk.
+// writeSynced creates a file in a directory. write returns the name of the file. The file gets this
+// name only when it is complete and on disk.
 func writeSynced(dir string, write func(out io.Writer) (name string, err error)) (path string, size int64, err error) {
 	f, err := os.CreateTemp(dir, broken+"*")
 	if err != nil {
@@ -255,26 +260,28 @@ func writeSynced(dir string, write func(out io.Writer) (name string, err error))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", 0, err
 	}
-	// Use a link instead of a rename, so that a file with that name is not replaced.
+	// A link is used instead of a rename, because a rename would replace a file with that name.
 	path = filepath.Join(dir, name)
 	return path, size, errors.Join(os.Link(f.Name(), path), datadir.SyncDir(dir))
 }
 
 // RestoreFrom describes the backups from which a store is restored.
 type RestoreFrom struct {
-	// Dir has the backups. UpTo is the name of the last one to use; "" means the newest.
+	// Dir is the directory with the backups. UpTo is the name of the last backup that is used. "" means
+	// the newest.
 	Dir, UpTo string
 	// Identity is the file with the age identities that decrypt the backups.
 	Identity string
-	// RunKeys is the file with the keys of runs; "" means the copy in Dir, if there is one.
+	// RunKeys is the file with the keys of runs. "" means the copy in Dir, if there is one.
 	RunKeys string
 }
 
-// Restore makes a store from the backups in a directory. data is a directory that is empty or does not exist, or a
-// schema without a store in a database. It uses the last full backup and all that follow on it, or those up to UpTo.
-// Backups of several partitions can be restored only into a schema. Everything is verified before the directory gets
-// its name or the schema has any row.
-// Errors: [backup.ErrInvalid], [erasure.ErrNoRunKeys], [ErrUnusable], a *[PartsError], a *[CheckFault].
+// Restore creates a store from the backups in a directory. data is a directory that is empty or does
+// not exist, or a schema without a store in a database. Restore uses the last full backup and all
+// backups that continue it, up to UpTo if this is set. Backups of several partitions can be restored
+// only into a schema. Everything is verified before the directory gets its name or the schema gets a
+// row. Errors: [backup.ErrInvalid], [erasure.ErrNoRunKeys], [ErrUnusable], a *[PartsError], a
+// *[CheckFault].
 func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckReport, used []string, err error) {
 	ids, err := identitiesOf(from.Identity)
 	if err != nil {
@@ -298,7 +305,7 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	return report, used, err
 }
 
-// chainsIn returns the backups to restore of each partition, the first partition first.
+// chainsIn returns, for each partition, the backups to restore. The first partition comes first.
 func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups, err error) {
 	others, err := partsIn(from.Dir)
 	if err != nil {
@@ -325,7 +332,7 @@ func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups
 	return chains, nil
 }
 
-// backups are consecutive backups of one partition, with what is needed to read them.
+// backups are consecutive backups of one partition, with the data that is needed to read them.
 type backups struct {
 	part  int32
 	from  RestoreFrom
@@ -343,7 +350,7 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 		return report, err
 	}
 	data.Dir = final + ".restoring"
-	// Remove the partial result, unless another process is writing it.
+	// The partial result is removed, unless another process is writing it.
 	err = datadir.WithLock(data.Dir, func() error { return os.RemoveAll(data.Dir) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
@@ -362,7 +369,7 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 	if err != nil {
 		return report, errors.Join(err, os.RemoveAll(data.Dir))
 	}
-	// Do not use os.Rename, which refuses to replace an empty directory.
+	// os.Rename is not used, because it refuses to replace an empty directory.
 	if err := syscall.Rename(data.Dir, final); err != nil {
 		err = &os.LinkError{Op: "rename", Old: data.Dir, New: final, Err: err}
 		return report, errors.Join(err, os.RemoveAll(data.Dir))
@@ -370,8 +377,9 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 	return report, datadir.SyncDir(filepath.Dir(final))
 }
 
-// emptyAt follows links to the target of a path, and checks that the target does not exist or is an empty directory.
-// Links and directory stay until the result replaces the directory.
+// emptyAt follows symbolic links to the target of a path, and checks that the target does not exist or
+// is an empty directory. It does not change the links and the directory. They stay until the result
+// replaces the directory.
 func emptyAt(path string) (final string, err error) {
 	final = filepath.Clean(path)
 	at, err := filepath.EvalSymlinks(final)
@@ -406,7 +414,7 @@ func placeKeys(from, runKeys, to string) error {
 	return err
 }
 
-// chainIn returns the files to restore, in order. Each file was verified.
+// chainIn returns the files to restore, in order. It verifies each file.
 func chainIn(dir, upTo string, ids []age.Identity) (chain []string, err error) {
 	files, err := backupsIn(dir)
 	if err != nil {

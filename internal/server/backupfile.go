@@ -18,8 +18,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg"
 )
 
-// Suffixes of the names of backup files. The name of a backup is its number. The name of an encrypted
-// backup has the id of the backup too, because the id in the file cannot be read without the key.
+// These are the suffixes of the names of backup files. The name of a backup is its number. The name of
+// an encrypted backup also contains the id of the backup, because the id in the file cannot be read
+// without the key.
 const (
 	backupSuffix = ".pawlbackup"
 	sealedSuffix = backupSuffix + ".age"
@@ -27,7 +28,7 @@ const (
 
 var backupName = regexp.MustCompile(`^([0-9]{1,9})(?:\.pawlbackup|-([0-9a-f]{32})\.pawlbackup\.age)$`)
 
-// nameOf returns the file name of a backup. sealed means that the file is encrypted.
+// nameOf returns the file name of a backup. sealed reports whether the file is encrypted.
 func nameOf(number int, id string, sealed bool) string {
 	if sealed {
 		return fmt.Sprintf("%06d-%s%s", number, id, sealedSuffix)
@@ -35,7 +36,8 @@ func nameOf(number int, id string, sealed bool) string {
 	return fmt.Sprintf("%06d%s", number, backupSuffix)
 }
 
-// numberOf returns the number in the name of a backup file, and the id if the name has one.
+// numberOf returns the number in the name of a backup file. If the name contains an id, it also returns
+// the id.
 func numberOf(path string) (number int, id string, err error) {
 	parts := backupName.FindStringSubmatch(filepath.Base(path))
 	if parts == nil {
@@ -47,7 +49,7 @@ func numberOf(path string) (number int, id string, err error) {
 
 var partName = regexp.MustCompile(`^partition-([0-9]{2})$`)
 
-// partDir returns the directory for the backups of a partition. Those of partition 0 are in dir itself.
+// partDir returns the directory for the backups of a partition. For partition 0 this is dir itself.
 func partDir(dir string, part int32) string {
 	if part == 0 {
 		return dir
@@ -108,7 +110,8 @@ func identitiesOf(path string) ([]age.Identity, error) {
 	return ids, nil
 }
 
-// sealed calls write with out, or, if there are recipients, with a writer that encrypts for them.
+// sealed calls write with a writer. If there are recipients, this writer encrypts for them and writes
+// to out. Otherwise it is out.
 func sealed(out io.Writer, to []age.Recipient, write func(out io.Writer) error) error {
 	if len(to) == 0 {
 		return write(out)
@@ -169,8 +172,8 @@ func readBackup(path string, ids []age.Identity) (h backup.Header, err error) {
 	return h, nil
 }
 
-// idOf returns the id of the backup in a file. The name of an encrypted backup contains the id; its
-// contents are verified only by a restore.
+// idOf returns the id of the backup in a file. For an encrypted backup, the id is taken from the file
+// name, and the contents are verified only by a restore.
 func idOf(path string) (string, error) {
 	if _, id, err := numberOf(path); err != nil || id != "" {
 		return id, err

@@ -37,7 +37,8 @@ func readBudgets(c config.Config) (*budget.Table, error) {
 	return table, err
 }
 
-// limitOf converts a limit in US dollars to micro-dollars. A negative limit means none and becomes -1.
+// limitOf converts a limit in US dollars to micro-dollars. A negative limit means that there is none.
+// It is converted to -1.
 func limitOf(usd float64) int64 {
 	if usd >= 0 {
 		return machine.MicroUSD(usd)

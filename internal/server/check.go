@@ -17,7 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// checkedPackBytes limits the packs that a check compiles. The limit at their registration may be another one.
+// checkedPackBytes limits the size of the packs that a check compiles. The limit at the registration
+// may be different.
 const checkedPackBytes = 64 << 20
 
 // CheckReport counts the items that a check has verified.
@@ -26,10 +27,12 @@ type CheckReport = check.Report
 // CheckFault is the first fault that a check found.
 type CheckFault = check.Fault
 
-// Data is the location of a store that no sidecar has open: a directory or a database.
+// Data is the location of a store that is not open in any sidecar. The location is a directory or a
+// database.
 type Data struct {
 	Dir string
-	// KeyFile is the file with the directory's encryption key; "" means that it is not encrypted.
+	// KeyFile is the file with the directory's encryption key. "" means that the directory is not
+	// encrypted.
 	KeyFile string
 	// Database is the location if Dir is empty.
 	Database Database
@@ -38,13 +41,14 @@ type Data struct {
 // Given reports whether a location is set.
 func (d Data) Given() bool { return d.Dir != "" || !d.Database.URL.IsZero() }
 
-// unmarked is the interval of watermarks for commands that only read a store. It is so long that they write none.
+// unmarked is the interval of watermarks for commands that only read a store. It is so long that such a
+// command never writes a watermark.
 const unmarked = 24 * time.Hour
 
 // holds reports whether there is a store.
 func (d Data) holds() (bool, error) {
 	if d.Dir == "" {
-		// The engine of the database reports a missing store.
+		// The engine of the database itself reports that the store is missing.
 		return true, nil
 	}
 	return datadir.Holds(d.Dir)
@@ -58,7 +62,8 @@ func (d Data) Where() string {
 	return d.Database.String()
 }
 
-// options returns the options to open the store. Errors: those of [secretfile.ReadKey], as [ErrUnusable].
+// options returns the options with which the store is opened. The errors are those of
+// [secretfile.ReadKey]. They wrap [ErrUnusable].
 func (d Data) options() (store.Options, error) {
 	if d.Dir == "" {
 		return d.Database.options()
@@ -73,7 +78,7 @@ func (d Data) options() (store.Options, error) {
 	return store.Options{Dir: d.Dir, EncryptionKey: key, MarkInterval: unmarked}, err
 }
 
-// readKey reads a file with an encryption key. It returns nil for "".
+// readKey reads a file with an encryption key. If path is "", it returns nil.
 func readKey(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -81,13 +86,14 @@ func readKey(path string) ([]byte, error) {
 	return secretfile.ReadKey(path)
 }
 
-// ErrUnusable is wrapped by the errors of a store that could not be opened: it does not exist, is in use, was written
-// by a newer version, is encrypted with another key, or its database cannot be reached.
+// ErrUnusable is wrapped by errors of a store that could not be opened. Reasons are that the store does
+// not exist, is in use, was written by a newer version, or is encrypted with another key, or that its
+// database cannot be reached.
 var ErrUnusable = errors.New("the store cannot be used")
 
-// Check opens a store and verifies every invariant, partition by partition. It returns the sums of their counts.
-// Errors: [ErrUnusable], or a *[CheckFault], in a partition as a *[PartError]. No other process may have the store
-// open.
+// Check opens a store and verifies every invariant, partition by partition. It returns the sums of the
+// counts of the partitions. Errors: [ErrUnusable], or a *[CheckFault]. If a fault is in a partition
+// other than the first, a *[PartError] wraps it. No other process may have the store open.
 func Check(ctx context.Context, data Data) (report CheckReport, err error) {
 	err = data.each(ctx, func(part Data) error {
 		one, err := checkPart(ctx, part)
@@ -112,8 +118,8 @@ func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
 // CheckRepair is the result of a repair.
 type CheckRepair = check.Repair
 
-// Repair rebuilds every row of a store that differs from its entries, partition by partition. The callback gets the
-// result of each. Errors: those of [Check].
+// Repair rebuilds every row of a store that differs from its entries, partition by partition. The
+// callback is called with the result of each partition. Errors: the errors of [Check].
 func Repair(ctx context.Context, data Data, told func(part int32, done CheckRepair)) error {
 	return data.each(ctx, func(part Data) error {
 		done, err := repairPart(ctx, part)
@@ -139,8 +145,8 @@ func repairPart(ctx context.Context, data Data) (done CheckRepair, err error) {
 // Migration is the result of the migration of a directory.
 type Migration = store.Migration
 
-// Migrate migrates the store in a directory to the format of this program. The result is in the directory to, or
-// replaces the store if to is ""; see [store.Migrate]. Errors: [ErrUnusable].
+// Migrate migrates the store in a directory to the format of this program. The new store is in the
+// directory to. If to is "", it replaces the old store, see [store.Migrate]. Errors: [ErrUnusable].
 func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
 	if dsn.Is(data.Dir) {
 		return Migration{}, fmt.Errorf("%w: the tables of a database are migrated by the sidecar that serves them; 'pawl migrate --from DIR --to URL' moves a store into one", ErrUnusable)
@@ -159,8 +165,8 @@ func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
 // Compaction is the result of the compaction of a directory.
 type Compaction = store.Compaction
 
-// Compact rewrites the store in a directory without replaced and removed data. The result is in the directory to, or
-// replaces the store if to is ""; see [store.Compact]. Errors: [ErrUnusable].
+// Compact rewrites the store in a directory without replaced and removed data. The new store is in the
+// directory to. If to is "", it replaces the old store, see [store.Compact]. Errors: [ErrUnusable].
 func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
 	if dsn.Is(data.Dir) {
 		return Compaction{}, fmt.Errorf("%w: a database is not compacted by Pawl: its autovacuum makes room for new rows, VACUUM FULL gives it back to the disk", ErrUnusable)
@@ -176,7 +182,7 @@ func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
 	return done, err
 }
 
-// graphsOf returns a function that finds the graphs of a store's runs in its packs.
+// graphsOf returns a function that compiles the graphs of a store's runs from the packs of the store.
 func graphsOf(ctx context.Context, s *store.Store) check.Graphs {
 	g := newGraphs(s)
 	return func(digest, entry, agent string, override bool) (*machine.Graph, error) {
@@ -184,7 +190,7 @@ func graphsOf(ctx context.Context, s *store.Store) check.Graphs {
 	}
 }
 
-// openExisting opens the store in a directory that has one.
+// openExisting opens the store in a directory. It returns an error if the directory has no store.
 func openExisting(data Data, repair bool) (*store.Store, error) {
 	opts, err := data.options()
 	if err != nil {
@@ -201,7 +207,8 @@ func openExisting(data Data, repair bool) (*store.Store, error) {
 	return s, err
 }
 
-// unusable reports whether the error means that the store could not be opened, not that it is faulty.
+// unusable reports whether the error means that the store could not be opened. It returns false if the
+// error means that the store is faulty.
 func unusable(err error) bool {
 	_, otherKey := errors.AsType[*datadir.KeyError](err)
 	_, noDatabase := errors.AsType[*DatabaseError](err)

@@ -41,8 +41,8 @@ import (
 // This line does not compile if the router and the database have different numbers of partitions.
 var _ [0]struct{} = [pg.Partitions - router.Partitions]struct{}{}
 
-// clusterMember makes a sidecar a node of a cluster that shares one database. The node owns some partitions of the
-// store, may take over the others, and accepts calls for all of them.
+// clusterMember makes a sidecar a node of a cluster whose nodes share one database. The node owns some
+// partitions of the store, may take over other partitions, and accepts calls for all of them.
 type clusterMember struct {
 	where Database
 	url   dsn.URL
@@ -61,18 +61,18 @@ type clusterMember struct {
 	port    *transport.Server
 	node    *membership.Node
 	counts  *telemetry.Nodes
-	// quotas limit the calls of callers to this sidecar.
+	// quotas limit the calls that callers make to this sidecar.
 	quotas *quota.Limits
 
 	halt  context.CancelFunc
 	loops sync.WaitGroup
 	ended chan error
-	// offered means that the packs of the configuration are registered in the store.
+	// offered reports whether the packs of the configuration are registered in the store.
 	offered atomic.Bool
 }
 
-// share connects to the database, assigns each namespace a partition, and builds the parts of the cluster. It does not
-// serve and notifies no node yet.
+// share connects to the database, assigns a partition to each namespace, and builds the parts of the
+// cluster. It does not serve yet and does not notify other nodes yet.
 func (a *app) share(ctx context.Context) (err error) {
 	c := a.opts.config
 	s := &clusterMember{where: databaseOf(c), slots: router.NewSlots(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 1)}
@@ -103,8 +103,9 @@ func (a *app) share(ctx context.Context) (err error) {
 	return a.join(s)
 }
 
-// placementTimeout is how long a start waits for a database that accepts no commit, for example while its standby is
-// unavailable. placementRetryDelay is the pause between two tries. lease is the lease of nodes and partitions.
+// placementTimeout is how long a start waits for a database that accepts no commit, for example because
+// its standby is unavailable. placementRetryDelay is the pause between two attempts. lease is the lease
+// of nodes and partitions.
 const (
 	placementTimeout    = time.Minute
 	placementRetryDelay = time.Second
@@ -143,7 +144,8 @@ func (a *app) warnOfLimits(parts int) {
 // partOf returns the partition of a served namespace.
 func (s *clusterMember) partOf(namespace string) int32 { return s.parts[namespace] }
 
-// served returns an error for a namespace that is not served. The error names those that the caller may use.
+// served returns an error if a namespace does not exist. The error lists the namespaces that the caller
+// may use.
 func (s *clusterMember) served(ctx context.Context, namespace string) error {
 	_, err := s.spaces.Within(namespace, auth.CallerOf(ctx).Namespaces)
 	return err
@@ -161,7 +163,7 @@ func (s *clusterMember) partitions() (all []router.Partition) {
 	return all
 }
 
-// mask returns the bits of the partitions that this sidecar may own.
+// mask returns a bit mask of the partitions that this sidecar may own.
 func (s *clusterMember) mask() (mask uint64) {
 	for _, part := range s.parts {
 		mask |= 1 << part
@@ -169,18 +171,19 @@ func (s *clusterMember) mask() (mask uint64) {
 	return mask
 }
 
-// leastHeld is the memory for states and records that each partition may use at least, in bytes.
+// leastHeld is the minimum memory for states and records that each partition may use, in bytes.
 const leastHeld = 8 << 20
 
-// partitionOptions returns the options of a partition: its namespaces, and the packs of the configuration if the
-// partition has the default namespace, in which they are registered.
+// partitionOptions returns the options of a partition. They contain the namespaces of the partition. If
+// the partition has the default namespace, they also contain the packs of the configuration, because
+// these are registered in the default namespace.
 func (s *clusterMember) partitionOptions(opts options, part int32) options {
 	opts.serves = func(namespace string) bool { return s.partOf(namespace) == part }
 	opts.config.Namespaces = slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return !opts.serves(name) })
 	if !opts.serves(runtime.DefaultNamespace) {
 		opts.config.Packs = nil
 	}
-	// This sidecar may own all partitions at once, so they share the memory.
+	// This sidecar may own all partitions at the same time, so the partitions share the memory.
 	for _, bytes := range []*config.Bytes{&opts.config.Limits.CacheBytes, &opts.config.Limits.WatchBytes} {
 		*bytes = max(*bytes/config.Bytes(len(s.partitions())), min(*bytes, leastHeld))
 	}
@@ -221,8 +224,8 @@ func (a *app) join(s *clusterMember) error {
 	return nil
 }
 
-// spacesOf returns the namespaces of a sidecar that may have no open store. Their numbers have no meaning outside a
-// store.
+// spacesOf returns the namespaces of a sidecar that may have no open store. The numbers of these
+// namespaces have no meaning, because numbers are valid only within a store.
 func spacesOf(c config.Config) validate.Namespaces {
 	spaces := validate.Namespaces{}
 	for i, name := range c.Namespaces {
@@ -231,8 +234,9 @@ func spacesOf(c config.Config) validate.Namespaces {
 	return spaces.WithDefault()
 }
 
-// refuses returns faults of the configuration that would keep this sidecar from opening a partition. It is called at
-// the start, so that the faults are known before the sidecar has to take over a partition.
+// refuses returns the faults of the configuration that would prevent this sidecar from opening a
+// partition. It is called at the start. So the faults are reported before the sidecar has to take over
+// a partition.
 func (a *app) refuses() error {
 	opts := a.opts
 	opts.serves = func(string) bool { return false } // another one may write archives now
@@ -244,7 +248,8 @@ func (a *app) refuses() error {
 	return err
 }
 
-// deferredNode stands for the node, which is made after the port that the node names.
+// deferredNode represents the node of this sidecar before the node exists. It is needed because the
+// node is created after the port whose address the node contains.
 type deferredNode struct {
 	node atomic.Pointer[membership.Node]
 	made chan struct{}
@@ -255,7 +260,7 @@ func (l *deferredNode) set(n *membership.Node) {
 	close(l.made)
 }
 
-// Owner implements [router.Directory]. Before there is a node, no partition has an owner.
+// Owner implements [router.Directory]. Before the node exists, no partition has an owner.
 func (l *deferredNode) Owner(part int32) (router.Peer, bool) {
 	if n := l.node.Load(); n != nil {
 		return n.Owner(part)
@@ -263,7 +268,7 @@ func (l *deferredNode) Owner(part int32) (router.Peer, bool) {
 	return router.Peer{}, false
 }
 
-// Owners implements [router.Directory]. Before there is a node, it returns none.
+// Owners implements [router.Directory]. Before the node exists, it returns none.
 func (l *deferredNode) Owners() ([]router.Peer, bool) {
 	if n := l.node.Load(); n != nil {
 		return n.Owners()
@@ -271,7 +276,7 @@ func (l *deferredNode) Owners() ([]router.Peer, bool) {
 	return nil, false
 }
 
-// Changed implements [router.Directory]. The channel is also closed when the node is made.
+// Changed implements [router.Directory]. The channel is also closed when the node is created.
 func (l *deferredNode) Changed() <-chan struct{} {
 	if n := l.node.Load(); n != nil {
 		return n.Changed()
@@ -279,14 +284,14 @@ func (l *deferredNode) Changed() <-chan struct{} {
 	return l.made
 }
 
-// Refresh implements [router.Directory]. Before there is a node, it does nothing.
+// Refresh implements [router.Directory]. Before the node exists, it does nothing.
 func (l *deferredNode) Refresh() {
 	if n := l.node.Load(); n != nil {
 		n.Refresh()
 	}
 }
 
-// NonEmpty implements [router.Directory]. Before there is a node, it returns none.
+// NonEmpty implements [router.Directory]. Before the node exists, it returns none.
 func (l *deferredNode) NonEmpty() []int32 {
 	if n := l.node.Load(); n != nil {
 		return n.NonEmpty()
@@ -300,11 +305,11 @@ func (l *deferredNode) Known(key [32]byte) bool {
 	return n != nil && n.Known(key)
 }
 
-// nodeRegistry adapts the rows of the database for the node.
+// nodeRegistry adapts the rows of nodes in the database to the interface that the node needs.
 type nodeRegistry struct {
 	*members.Membership
-	// checkPlacement returns an error if the namespaces were split. It is called when more than
-	// a lease has passed since the last heartbeat, because a split could run in that time.
+	// checkPlacement returns an error if the namespaces were split. It is called when more time than a
+	// lease has passed since the last heartbeat, because a split may have run in that time.
 	checkPlacement func(placed map[string]int32, err error) error
 	last           time.Time
 }
@@ -336,8 +341,8 @@ func (r *nodeRegistry) Deregister(ctx context.Context, me membership.Member) err
 	return r.Membership.Deregister(ctx, members.Node(me))
 }
 
-// storage returns the options to open a partition. At each takeover the database is checked again, because it may be
-// on another server then.
+// storage returns the options with which a partition is opened. The database is checked again at each
+// takeover, because it may be on another server by then.
 func (s *clusterMember) storage(c config.Config, part int32, log *slog.Logger) store.Options {
 	return store.Options{Dir: s.where.part(part).String(), Logger: log, Engine: func(o store.Options) (engine.Engine, error) {
 		if err := s.where.judged(context.Background(), s.url, wantedOf(c), log); err != nil {
@@ -356,9 +361,9 @@ func (s *clusterMember) storage(c config.Config, part int32, log *slog.Logger) s
 	}}
 }
 
-// checkPlacement ends a sidecar whose placement of namespaces is out of date, because it was
-// stopped while the namespaces were split. It is called after a partition was taken over, since
-// no split can run then, and after a gap between heartbeats.
+// checkPlacement ends a sidecar whose placement of namespaces is out of date, because the namespaces
+// were split while the sidecar was suspended. It is called after a partition was taken over, because no
+// split can run then, and after a gap between heartbeats.
 func (s *clusterMember) checkPlacement(placed map[string]int32, err error) error {
 	if err != nil {
 		return s.where.userError(err)
@@ -374,8 +379,8 @@ func (s *clusterMember) checkPlacement(placed map[string]int32, err error) error
 	return nil
 }
 
-// fail sets the reason why this sidecar ends. Several partitions may fail at once; only the
-// first reason counts.
+// fail sets the reason why this sidecar ends. Several partitions may fail at the same time. Only the
+// first reason is kept.
 func (s *clusterMember) fail(err error) {
 	select {
 	case s.ended <- err:
@@ -392,8 +397,9 @@ func (s *clusterMember) start(server *grpcapi.Server) {
 	s.loops.Go(func() { s.report(ctx, server) })
 }
 
-// report sets whether the server is ready: whether calls are answered, here or at other nodes. One partition is enough,
-// since a balancer sends no calls to a sidecar that is not ready.
+// report sets whether the server is ready. It is ready if at least one partition is served, by this
+// node or by another one. One partition is enough, because a load balancer sends no calls to a sidecar
+// that is not ready.
 func (s *clusterMember) report(ctx context.Context, server *grpcapi.Server) {
 	for {
 		moved, came := s.node.Changed(), s.slots.Changed()
@@ -409,12 +415,12 @@ func (s *clusterMember) report(ctx context.Context, server *grpcapi.Server) {
 	}
 }
 
-// drain hands over the partitions of this node. Calls are forwarded to the next owners.
+// drain hands over the partitions of this node. Meanwhile calls are forwarded to the next owners.
 func (s *clusterMember) drain(ctx context.Context) error {
 	return wrap("the store's place", s.node.Drain(ctx))
 }
 
-// stop closes the node and its partitions that drain has left.
+// stop closes the node and the partitions that drain could not hand over.
 func (s *clusterMember) stop(ctx context.Context) error {
 	if s.halt != nil {
 		s.halt()
@@ -438,7 +444,8 @@ func (s *clusterMember) stop(ctx context.Context) error {
 
 var errFaulty = errors.New("has errors")
 
-// offerPacks registers pack files in order at the owner of the partition, and returns the names of the packs.
+// offerPacks registers pack files in order, at the owner of the partition, and returns the names of the
+// packs.
 func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) {
 	ctx = auth.WithCaller(ctx, &auth.Caller{Principal: runtime.Principal{Subject: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}})
 	names := make([]string, 0, len(paths))
@@ -463,11 +470,11 @@ func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) 
 	return names, nil
 }
 
-// packRetryDelay is the pause between two tries to register a pack.
+// packRetryDelay is the pause between two attempts to register a pack.
 const packRetryDelay = 200 * time.Millisecond
 
-// offerPack registers a pack. It waits while no node can commit, so that a starting sidecar does not fail if a running
-// one would wait too.
+// offerPack registers a pack. It waits while no node can commit, because a running sidecar would also
+// wait, and the start of a sidecar should not fail for this reason.
 func (a *app) offerPack(ctx context.Context, content []byte) error {
 	for said := ""; ; {
 		_, err := a.cluster.router.Unary(ctx, &pawlv1.RegisterPackRequest{Content: content}, &grpc.UnaryServerInfo{FullMethod: pawlv1.PackService_RegisterPack_FullMethodName}, nil)

@@ -24,11 +24,13 @@ import (
 // Database is the location of a store in a PostgreSQL database.
 type Database struct {
 	URL dsn.URL
-	// PasswordFile has the password. If it is "", the password is in the URL or in libpq's environment.
+	// PasswordFile is the file with the password. If it is "", the URL or the environment of libpq
+	// contains the password.
 	PasswordFile string
 	// Schema is the schema of the tables.
 	Schema string
-	// Part is the number of a partition. Only means that no other partition is meant.
+	// Part is the number of a partition. Only means that the location is only this partition and not
+	// the whole store.
 	Part int32
 	Only bool
 }
@@ -54,7 +56,8 @@ func (d Database) part(part int32) Database {
 	return d
 }
 
-// reachable returns the URL with the password. Errors: those of [secretfile.Read], and faults of the settings.
+// reachable returns the URL with the password. The errors are those of [secretfile.Read], and faults of
+// the settings.
 func (d Database) reachable() (dsn.URL, error) {
 	if fault := d.URL.Fault(); fault != "" {
 		return d.URL, fmt.Errorf("--store %s", fault)
@@ -76,7 +79,7 @@ func (d Database) reachable() (dsn.URL, error) {
 	return d.URL.WithPassword(line), nil
 }
 
-// options returns the options to open a store for a command. Its errors wrap [ErrUnusable].
+// options returns the options with which a command opens a store. Its errors wrap [ErrUnusable].
 func (d Database) options() (store.Options, error) {
 	url, err := d.reachable()
 	if err != nil {
@@ -92,7 +95,7 @@ type standaloneStore struct {
 	opened *pgengine.Database
 }
 
-// served returns the options of a store that only this sidecar serves.
+// served returns the options of a store that is served only by this sidecar.
 func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *standaloneStore, error) {
 	url, err := d.secured(c, log)
 	if err != nil {
@@ -110,9 +113,9 @@ func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *sta
 	}}, a, nil
 }
 
-// checkUnpartitioned returns an error if the store has other partitions. It is called when the store is open, and
-// again when the namespaces have their numbers: from then on other sidecars place them where this store has them.
-// For nil it does nothing.
+// checkUnpartitioned returns an error if the store has other partitions. It is called when the store is
+// open. It is called again when the namespaces have their numbers, because after that other sidecars
+// place the namespaces in the partition of this store. For a nil receiver it does nothing.
 func (a *standaloneStore) checkUnpartitioned(ctx context.Context) error {
 	if a == nil {
 		return nil
@@ -128,12 +131,12 @@ func (a *standaloneStore) checkUnpartitioned(ctx context.Context) error {
 	return nil
 }
 
-// wantedOf returns the requirements of a configuration for a database that it serves.
+// wantedOf returns the requirements that a configuration has for the database.
 func wantedOf(c config.Config) preflight.Wanted {
 	return preflight.Wanted{Served: true, Lossy: c.AcceptLossOnFailover, Sync: c.RequireSync}
 }
 
-// secured returns the URL with the password. It logs warnings about an insecure configuration.
+// secured returns the URL with the password. If the configuration is insecure, it logs warnings.
 func (d Database) secured(c config.Config, log *slog.Logger) (dsn.URL, error) {
 	url, err := d.reachable()
 	if err != nil {
@@ -153,7 +156,7 @@ func databaseOf(c config.Config) Database {
 	return Database{URL: c.Store, PasswordFile: c.StorePasswordFile, Schema: c.StoreSchema}
 }
 
-// addressOf returns the address of this sidecar for the error that a second one gets.
+// addressOf returns the address of this sidecar. It is part of the error that a second sidecar gets.
 func addressOf(c config.Config) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -177,7 +180,7 @@ func (d Database) engine(url dsn.URL, want preflight.Wanted, address string) fun
 	}
 }
 
-// open checks and opens the database. Its errors are *[DatabaseError].
+// open checks and opens the database. Errors: *[DatabaseError].
 func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Wanted, address string, log *slog.Logger) (*pgengine.Database, error) {
 	if err := d.judged(ctx, url, want, log); err != nil {
 		return nil, err
@@ -194,7 +197,7 @@ func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Wanted, 
 	return e, nil
 }
 
-// judged checks whether the database keeps committed data. Its errors are *[DatabaseError].
+// judged checks whether the database keeps committed data. Errors: *[DatabaseError].
 func (d Database) judged(ctx context.Context, url dsn.URL, want preflight.Wanted, log *slog.Logger) error {
 	where := d.URL.String()
 	server, err := preflight.Look(ctx, url.Secret(), where, d.Schema)
@@ -211,7 +214,8 @@ func (d Database) judged(ctx context.Context, url dsn.URL, want preflight.Wanted
 	return nil
 }
 
-// userError converts an error of the engine to one whose reason tells the operator what to do.
+// userError converts an error of the engine to an error with a reason and the next step for the
+// operator.
 func (d Database) userError(err error) error {
 	where := d.URL.String()
 	if held, ok := errors.AsType[*fencing.HeldError](err); ok {

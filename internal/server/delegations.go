@@ -24,11 +24,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// localBuffer is the size of the in-process connection to the members of this sidecar's packs, in bytes.
+// localBuffer is the size of the buffer of the in-process connection to the members of this sidecar's
+// packs, in bytes.
 const localBuffer = 256 << 10
 
-// delegations connects runs to the agents of their delegations: other sidecars over A2A, and
-// members of their own pack by the same service without the network.
+// delegations connects runs to the agents of their delegations. Other sidecars are called over A2A.
+// Members of the run's own pack are called through the same service without the network.
 type delegations struct {
 	service   *a2a.Service
 	directory directory
@@ -62,7 +63,7 @@ func newDelegations(opts options, remotes map[string]client.Remote, rooms *servi
 	return d, nil
 }
 
-// run serves the members until the outbox has ended. ctx ends the outbox.
+// run serves the members until the outbox has ended. The outbox ends when ctx ends.
 func (d *delegations) run(ctx context.Context, box *delivery.Outbox) error {
 	go func() { d.served <- d.local.Serve(d.pipe) }()
 	err := box.Run(ctx)
@@ -75,14 +76,14 @@ func (d *delegations) run(ctx context.Context, box *delivery.Outbox) error {
 	return errors.Join(err, served, d.conn.Close())
 }
 
-// directory adapts the agents of package client for the outbox.
+// directory adapts the agents of package client to the interface that the outbox needs.
 type directory struct {
 	agents *client.Directory
-	// name returns the name of a namespace by its number.
+	// name returns the name of the namespace with a number.
 	name func(uint32) string
 }
 
-// Peer returns the connection to an agent. The members of a run's pack are in the run's own namespace.
+// Peer returns the connection to an agent. The members of a run's pack are in the namespace of the run.
 func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.Peer, string, error) {
 	found, card, err := d.agents.Peer(ctx, del, spaceOf(d.name(del.Row.Namespace)))
 	if err != nil {
@@ -91,8 +92,8 @@ func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.
 	return found, card, nil
 }
 
-// local reports whether an agent is a member of its run's own pack, without another configured address. While A2A is
-// off no delegation is sent, and only the configuration counts.
+// local reports whether an agent is a member of its run's own pack and has no other configured address.
+// While A2A is off, no delegation is sent, and only the configuration is checked.
 func (t *partition) local(namespace uint32, pack, agent string) bool {
 	space := spaceOf(t.runtime.NamespaceName(namespace))
 	if t.sends == nil {
@@ -101,7 +102,8 @@ func (t *partition) local(namespace uint32, pack, agent string) bool {
 	return t.sends.directory.agents.Local(space, pack, agent)
 }
 
-// spaceOf returns the namespace as it occurs in the names of agents: "" for the default one.
+// spaceOf returns the namespace in the form in which names of agents contain it. For the default
+// namespace this is "".
 func spaceOf(name string) string {
 	if name == runtime.DefaultNamespace {
 		return ""
@@ -145,24 +147,26 @@ func readRemotes(agents map[string]config.Agent) (map[string]client.Remote, erro
 	return out, nil
 }
 
-// inProcessHost is the host of the service by which members of one sidecar communicate. Its
-// only caller is the sidecar itself, which starts, reads and cancels tasks. Callers that answer
-// the members' questions need rights of their own.
+// inProcessHost is the host of the service through which members of one sidecar communicate. Its only
+// caller is the sidecar itself, which starts, reads and cancels tasks. If another caller answers a
+// question of a member, it needs rights of its own.
 type inProcessHost struct{}
 
 func (inProcessHost) Principal(context.Context) runtime.Principal {
 	return runtime.Principal{Subject: runtime.OwnName, Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
 }
 
-// Admit is for HTTP, which this host does not have.
+// Admit is not called, because this host does not serve HTTP.
 func (inProcessHost) Admit(*http.Request, string) (context.Context, error) {
 	return nil, errors.New("there is no HTTP within a sidecar")
 }
 
-// Completed does nothing: actions of the sidecar itself are in the journal and not in the audit log.
+// Completed does nothing, because actions of the sidecar itself are recorded in the journal and not in
+// the audit log.
 func (inProcessHost) Completed(context.Context, string, any, error) {}
 
-// CheckNamespace permits every request: a run delegates only in its own namespace, and delegations are limited.
+// CheckNamespace permits every request, because a run delegates only in its own namespace, and
+// delegations are limited elsewhere.
 func (inProcessHost) CheckNamespace(context.Context, string, any) error { return nil }
 
 func (inProcessHost) AcquireWaitSlot(ctx context.Context, _, _ string) (context.Context, func(), error) {

@@ -12,7 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// newOutbox returns the outbox of a partition. sends is nil while A2A is off: delegations and pushes then wait.
+// newOutbox returns the outbox of a partition. sends is nil while A2A is off. Delegations and pushes
+// then wait.
 func newOutbox(opts options, rooms *services.Runtime, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*delivery.Outbox, error) {
 	conf := delivery.Config{
 		Delegations: rooms.Delegations, Subscriptions: rooms.Subscriptions, Log: opts.log, Counts: deliveryCounts{counts}, Post: delivery.NewHTTPPoster(opts.config.PushPrefixes()),
@@ -25,7 +26,7 @@ func newOutbox(opts options, rooms *services.Runtime, sends *delegations, record
 	return delivery.New(conf)
 }
 
-// deliveryCounts counts deliveries in the metrics. The metrics are nil while they are off.
+// deliveryCounts counts deliveries in the metrics. The metrics are nil if they are off.
 type deliveryCounts struct{ metrics *telemetry.Metrics }
 
 func (c deliveryCounts) Delivery(kind machine.SubscriptionKind, became delivery.Became) {
@@ -36,7 +37,7 @@ func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing deliv
 	c.metrics.DeliveryFault(kind, string(doing))
 }
 
-// send runs the outbox, and the service for delegations, until ctx ends.
+// send runs the outbox and the service for delegations until ctx ends.
 func (t *partition) send(ctx context.Context) error {
 	if t.sends == nil {
 		return t.box.Run(ctx)
@@ -49,7 +50,7 @@ func pushes(rooms *services.Runtime, box *delivery.Outbox) *a2a.Pushes {
 	return &a2a.Pushes{Engine: rooms.Subscriptions, Serve: box.Serve, Stop: box.Stop}
 }
 
-// pushFeed returns the events of tasks for the outbox.
+// pushFeed provides the events of tasks for the outbox.
 type pushFeed struct {
 	service *a2a.Service
 	rights  *recordFeed
@@ -60,8 +61,8 @@ func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (delivery
 	return f.service.PushEvents(ctx, sub)
 }
 
-// May checks that the owner of a task's receiver may still read its tasks, because it may have
-// lost the right. Tasks of the sidecar itself are always readable for it.
+// May checks that the owner of a task's receiver may still read its tasks, because it may have lost
+// this right. The sidecar itself may always read its own tasks.
 func (f pushFeed) May(sub *machine.Subscription) error {
 	if sub.Owner == runtime.OwnName {
 		return nil
@@ -69,8 +70,8 @@ func (f pushFeed) May(sub *machine.Subscription) error {
 	return f.rights.services.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead|runtime.ScopeRunsWrite)
 }
 
-// recordFeed returns the records of webhooks for the outbox. services is set after the outbox was made and before it
-// runs.
+// recordFeed provides the records of webhooks for the outbox. services is set after the outbox was
+// created and before it runs.
 type recordFeed struct{ services *grpcapi.Services }
 
 func (f *recordFeed) Open(ctx context.Context, sub *machine.Subscription) (delivery.Events, error) {

@@ -20,11 +20,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// localDrain limits the time to stop a local sidecar.
+// localDrain limits the time in which a local sidecar stops.
 const localDrain = 10 * time.Second
 
-// Local is a complete sidecar inside this process, on a temporary store. Only this process can reach it. It works like
-// any other: gRPC, engine, synced commits.
+// Local is a complete sidecar inside this process, with a temporary store. Only this process can reach
+// it. It has the same parts as any other sidecar: gRPC, the engine, synced commits.
 type Local struct {
 	// Conn is a connection with every scope.
 	Conn *grpc.ClientConn
@@ -32,8 +32,8 @@ type Local struct {
 	dir  string
 }
 
-// StartLocal starts a local sidecar. It replaces the configuration's addresses, data directory and tokens. If clock is
-// nil, it uses the system's. The caller must close it.
+// StartLocal starts a local sidecar. It replaces the addresses, the data directory and the tokens of
+// the configuration. If clock is nil, it uses the system's clock. The caller must close the result.
 func StartLocal(c config.Config, clock runtime.Clock) (*Local, error) {
 	if clock == nil {
 		clock = services.SystemClock{}

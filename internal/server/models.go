@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// readModels reads the endpoints of models and their keys. It reports all faults at once. The errors contain no keys.
+// readModels reads the endpoints of models and their keys. The error contains all faults, but no keys.
 func readModels(c config.Config, env config.Lookup) ([]*model.Endpoint, error) {
 	r := modelReader{env: env, timeout: c.ModelTimeout, variables: map[string]string{}, byName: map[string]*model.Endpoint{}}
 	for i, text := range c.Models {
@@ -50,7 +50,7 @@ type modelReader struct {
 	timeout time.Duration
 	models  []*model.Endpoint
 	byName  map[string]*model.Endpoint
-	// variables has the name of the model that uses an environment variable for its key.
+	// variables maps an environment variable to the name of the model whose key it contains.
 	variables map[string]string
 	faults    []config.Fault
 }
@@ -59,7 +59,7 @@ func (r *modelReader) fault(field string, err error) {
 	r.faults = append(r.faults, config.Fault{Field: field, Message: err.Error()})
 }
 
-// endpoint reads a model with its key, from a file or the environment.
+// endpoint reads a model with its key. The key is in a file or in the environment.
 func (r *modelReader) endpoint(field, text, keyFile string) {
 	m, err := model.ParseEndpoint(text)
 	if err != nil {
@@ -110,14 +110,16 @@ func readKeyFile(m *model.Endpoint, path string) error {
 	return model.CheckKey(m.Key)
 }
 
-// executors execute the turns of runs with the execution SIDECAR. There are none if no model can be configured.
+// executors execute the turns of runs with the execution SIDECAR. There are none if the configuration
+// contains no model.
 type executors struct {
 	conn *grpc.ClientConn
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-// executing returns the secret by which the sidecar authenticates to itself. It is "" if the sidecar executes no turns.
+// executing returns the secret with which the sidecar authenticates to itself. It returns "" if the
+// sidecar executes no turns.
 func executing(c config.Config) (secret string) {
 	if len(c.Models) > 0 || c.ModelsFile != "" {
 		secret = auth.NewSecret()
@@ -161,7 +163,7 @@ func (a *app) execute() error {
 	return nil
 }
 
-// end stops the executors. They may finish their work within their grace.
+// end stops the executors. They may finish their work within their grace period.
 func (e *executors) end() {
 	if e == nil {
 		return

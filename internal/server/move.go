@@ -17,26 +17,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pgengine"
 )
 
-// Moved is the result of moving a store from a directory into a database or back.
+// Moved is the result of moving a store from a directory to a database or back.
 type Moved struct {
-	// From and To name both locations. The store at From is unchanged.
+	// From and To are the names of both locations. The store at From is unchanged.
 	From, To string
-	// Report has the counts of the check of the new store, which are equal to those of the old one.
+	// Report contains the counts of the check of the new store. They are equal to the counts of the old
+	// store.
 	Report CheckReport
-	// Before means that the complete store was already at To.
+	// Before reports whether the complete store was already at To.
 	Before bool
 }
 
-// Move copies a store to another location: from a directory to a database, or from a database, or one partition of it,
-// to a directory. It checks both stores and compares their key-value pairs. No other process may have either open. After
-// an interruption the target is empty or complete. The callback gets the name of each step at its start. Errors:
-// [ErrUnusable], a *[CheckFault].
+// Move copies a store to another location: from a directory to a database, or from a database, or one
+// partition of it, to a directory. It checks both stores and compares their key-value pairs. No other
+// process may have either of them open. If Move is interrupted, the target is empty or complete. The
+// callback is called at the start of each step with the name of the step. Errors: [ErrUnusable], a
+// *[CheckFault].
 func Move(ctx context.Context, from, to Data, told func(what string)) (done Moved, err error) {
 	return moved(ctx, from, to, told, func(string) {})
 }
 
-// moved is Move with a callback for tests. It calls step after each step: "checked", then "filled", "loaded" and
-// "compared" for a database, or the steps of [store.MoveIn] for a directory.
+// moved does the same as [Move], and calls step after each step, for tests. The steps are "checked",
+// and then "filled", "loaded" and "compared" for a database, or the steps of [store.MoveIn] for a
+// directory.
 func moved(ctx context.Context, from, to Data, told, step func(string)) (done Moved, err error) {
 	done.From, done.To = from.Where(), to.Where()
 	if (from.Dir == "") == (to.Dir == "") {
@@ -71,7 +74,7 @@ func movable(ctx context.Context, from, to Data) error {
 		"a directory is one. Name one of them with --partition, runs go by 'pawl runs export' and 'import', all of it is kept by 'pawl backup' and by the database's own backups")
 }
 
-// judged compares the report of the new store with that of the old one.
+// judged compares the report of the new store with the report of the old store.
 func (m *Moved) judged(before CheckReport, err error) error {
 	if unusable(err) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -82,13 +85,13 @@ func (m *Moved) judged(before CheckReport, err error) error {
 	return err
 }
 
-// source is a store to copy, with the number of the partition that it becomes.
+// source is a store that is copied, and the number of the partition that the copy becomes.
 type source struct {
 	Data
 	part int32
 }
 
-// opened calls do with the open engine of the source.
+// opened opens the engine of the source and calls do with it.
 func (s source) opened(do func(e engine.Engine) error) error {
 	opts, err := s.options()
 	if err != nil {
@@ -115,7 +118,8 @@ func (m *Moved) intoDirectory(ctx context.Context, source engine.Engine, to Data
 	return err
 }
 
-// into makes the store in a database, and checks that its report is equal to that of the source.
+// into creates the store in a database, and checks that its report is equal to the report of the
+// source.
 func (m *Moved) into(ctx context.Context, from []source, to Data, before CheckReport, told, step func(string)) error {
 	err := m.intoDatabase(ctx, from, to.Database, step)
 	if err == nil {
@@ -125,8 +129,8 @@ func (m *Moved) into(ctx context.Context, from []source, to Data, before CheckRe
 	return m.judged(before, err)
 }
 
-// intoDatabase stores everything in one transaction and compares it. If an earlier call was interrupted after it had
-// stored everything, intoDatabase only compares.
+// intoDatabase stores everything in one transaction and then compares it. If an earlier call was
+// interrupted after it had stored everything, intoDatabase only compares.
 func (m *Moved) intoDatabase(ctx context.Context, from []source, to Database, step func(string)) error {
 	url, err := to.reachable()
 	if err != nil {
@@ -153,7 +157,7 @@ func (m *Moved) intoDatabase(ctx context.Context, from []source, to Database, st
 	return err
 }
 
-// load stores everything in one transaction, with the partitions of namespaces.
+// load stores everything in one transaction. This includes the partitions of namespaces.
 func (d Database) load(ctx context.Context, from []source, into *pgengine.Database, step func(string)) (err error) {
 	defer func() { err = errors.Join(err, into.Keys().Close()) }()
 	l, err := into.Loading(ctx)
@@ -205,12 +209,13 @@ func (s source) compare(ctx context.Context, to Database, url dsn.URL) error {
 	})
 }
 
-// make opens the database to make a store in it.
+// make opens the database in order to create a store in it.
 func (d Database) make(ctx context.Context, url dsn.URL) (*pgengine.Database, error) {
 	return d.open(ctx, url, preflight.Wanted{Make: true}, fmt.Sprintf("a migration, process %d", os.Getpid()), slog.New(slog.DiscardHandler))
 }
 
-// locationOf returns a directory or, if the text is a URL, a database.
+// locationOf returns the location of a database if the text is a URL. Otherwise it returns the location
+// of a directory.
 func locationOf(text string, with Data) Data {
 	if dsn.Is(text) {
 		with.Dir, with.Database.URL = "", dsn.Of(text)
@@ -220,8 +225,8 @@ func locationOf(text string, with Data) Data {
 	return with
 }
 
-// MoveLocations returns the two locations of a move. Each is a directory or the URL of a database. with has the
-// settings to open them.
+// MoveLocations returns the two locations of a move. Each is a directory or the URL of a database. with
+// contains the settings with which they are opened.
 func MoveLocations(from, to string, with Data) (Data, Data) {
 	return locationOf(from, with), locationOf(to, with)
 }

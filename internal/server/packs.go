@@ -11,10 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packs"
 )
 
-// PackError is the reason why a pack file of the configuration was not registered.
+// PackError is the reason why a pack file of the configuration could not be registered.
 type PackError struct {
 	Path string
-	// Diagnostics are empty if the document is correct but was refused.
+	// Diagnostics are the findings in the document. They are empty if the document is correct but was
+	// refused for another reason.
 	Diagnostics []pack.Diagnostic
 	Err         error
 }

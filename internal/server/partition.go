@@ -14,13 +14,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// partition is an open store, or an open partition of a store, with everything that runs on it.
+// partition is an open store or an open partition of a store, with all parts that work on it.
 type partition struct {
 	opts    options
 	files   *files
 	store   *store.Store
 	runtime *services.Runtime
-	// sends is nil while A2A is off: delegations then wait.
+	// sends connects runs to agents. It is nil while A2A is off. Delegations then wait.
 	sends   *delegations
 	box     *delivery.Outbox
 	records *recordFeed
@@ -29,13 +29,14 @@ type partition struct {
 	prices *budget.Prices
 	// accounts are the operator's accounts.
 	accounts *budget.Ledger
-	// ended receives the errors of the loops. loops is the number of running loops. halt ends them.
+	// ended receives the errors of the background loops. loops is the number of running loops. halt
+	// ends them.
 	ended chan error
 	loops int
 	halt  context.CancelFunc
 }
 
-// openPartition opens the store and builds everything above it. It starts no goroutine yet.
+// openPartition opens the store and builds all parts that use it. It starts no goroutine yet.
 func openPartition(opts options, files *files, storage store.Options, watching *observers) (*partition, error) {
 	storage.Hooks = watching.hooks()
 	s, err := store.Open(storage)
@@ -52,7 +53,7 @@ func openPartition(opts options, files *files, storage store.Options, watching *
 	return t, nil
 }
 
-// build builds the runtime and the parts around it. On an error the store stays open.
+// build builds the runtime and the parts around it. If there is an error, the store stays open.
 func (t *partition) build(watching *observers) error {
 	namespaces, err := numbered(t.opts, t.store)
 	if err != nil {
@@ -87,7 +88,7 @@ func (t *partition) build(watching *observers) error {
 	return nil
 }
 
-// configure returns the configuration of the runtime, with the operator's files.
+// configure returns the configuration of the runtime. It contains the data of the operator's files.
 func (t *partition) configure(namespaces map[string]uint32, watching *observers) (services.Config, error) {
 	conf := runtimeConfig(t.opts, t.store)
 	conf.Models, conf.Local = t.opts.models.Names, t.local
@@ -116,7 +117,7 @@ func (t *partition) start() {
 	}
 }
 
-// drain answers the accepted calls and ends the loops. ctx limits the first step only.
+// drain answers the accepted calls and then ends the loops. ctx limits only the first step.
 func (t *partition) drain(ctx context.Context) error {
 	errs := []error{t.stopRuntime(ctx)}
 	for ; t.loops > 0; t.loops-- {
@@ -135,7 +136,7 @@ func (t *partition) stopRuntime(ctx context.Context) error {
 	return wrap("engine", t.runtime.Close())
 }
 
-// traceOf returns the trace of a run, or "" if it is not in this partition.
+// traceOf returns the trace of a run. It returns "" if the run is not in this partition.
 func (t *partition) traceOf(ctx context.Context, run string) string {
 	for _, name := range t.runtime.Namespaces() {
 		if ns, err := t.runtime.Namespace(name); err == nil {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// partitions holds the open partitions by number. A store that is not shared is partition 0.
+// partitions holds the open partitions by number. A store that is not shared has only partition 0.
 type partitions struct {
 	mu sync.Mutex
 	of map[int32]*partition
@@ -34,7 +34,8 @@ func (t *partitions) all() []*partition {
 	return slices.Collect(maps.Values(t.of))
 }
 
-// own returns the only partition of a store that is not shared, or nil if it is not open.
+// own returns the only partition of a store that is not shared. It returns nil if the partition is not
+// open.
 func (t *partitions) own() *partition {
 	t.mu.Lock()
 	defer t.mu.Unlock()

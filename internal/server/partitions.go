@@ -28,7 +28,8 @@ func (e *PartError) Error() string { return fmt.Sprintf("partition %d: %v", e.Pa
 // Unwrap returns Err.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// PartOf returns the partition that an error names. It returns 0 for the first partition and for other errors.
+// PartOf returns the partition that an error names. For the first partition and for other errors it
+// returns 0.
 func PartOf(err error) int32 {
 	if of, ok := errors.AsType[*PartError](err); ok {
 		return of.Part
@@ -36,7 +37,8 @@ func PartOf(err error) int32 {
 	return 0
 }
 
-// InPart adds the number of the partition to an error, except for the first partition, which most stores only have.
+// InPart adds the number of the partition to an error. It does not do this for the first partition,
+// because most stores have only this partition.
 func InPart(part int32, err error) error {
 	if err == nil || part == 0 {
 		return err
@@ -44,9 +46,9 @@ func InPart(part int32, err error) error {
 	return &PartError{Part: part, Err: err}
 }
 
-// PartsError means that several partitions cannot be put where only one can be.
+// PartsError means that several partitions cannot be stored at a location that can contain only one.
 type PartsError struct {
-	// What names the location with the partitions Parts, which are sorted by number.
+	// What names the location that has the partitions Parts. Parts are sorted by number.
 	What  string
 	Parts []int32
 	// Advice says what to do instead.
@@ -58,8 +60,8 @@ func (e *PartsError) Error() string {
 	return fmt.Sprintf("%s has the partitions %s, whose numbers and cursors are not those of one store: %s", e.What, listed(e.Parts), e.Advice)
 }
 
-// parts returns the existing partitions of a store, sorted by number. A directory is one partition. Errors:
-// [ErrUnusable].
+// parts returns the existing partitions of a store, sorted by number. A directory has exactly one
+// partition. Errors: [ErrUnusable].
 func (d Data) parts(ctx context.Context) ([]Data, error) {
 	if d.Dir != "" {
 		return []Data{d}, nil
@@ -69,7 +71,7 @@ func (d Data) parts(ctx context.Context) ([]Data, error) {
 		return nil, err
 	}
 	if len(numbers) == 0 || d.Database.Only {
-		// The error for an empty partition comes from the partition itself.
+		// If the partition is empty, opening the partition returns the error.
 		return []Data{d}, d.Database.among(numbers)
 	}
 	parts := make([]Data, len(numbers))
@@ -79,7 +81,7 @@ func (d Data) parts(ctx context.Context) ([]Data, error) {
 	return parts, nil
 }
 
-// among returns an error if the partition does not exist.
+// among returns an error if the partition of the location does not exist.
 func (d Database) among(parts []int32) error {
 	if len(parts) == 0 || slices.Contains(parts, d.Part) {
 		return nil
@@ -96,7 +98,8 @@ func listed(parts []int32) string {
 	return strings.Join(names, ", ")
 }
 
-// each calls do for one partition after the other. It stops at the first error, which names the partition.
+// each calls do for each partition, one after the other. It stops at the first error. The error names
+// the partition.
 func (d Data) each(ctx context.Context, do func(part Data) error) error {
 	parts, err := d.parts(ctx)
 	for i := 0; err == nil && i < len(parts); i++ {
@@ -132,7 +135,7 @@ func (d Database) storedPartitions(ctx context.Context, url dsn.URL) (parts []in
 	return parts, nil
 }
 
-// undivided returns an error if the store of a database has other partitions than the first one.
+// undivided returns an error if the store of a database has partitions other than the first.
 func (d Database) undivided(ctx context.Context, want preflight.Wanted, advice string) error {
 	parts, err := d.parts(ctx, want)
 	if err != nil {
@@ -144,7 +147,7 @@ func (d Database) undivided(ctx context.Context, want preflight.Wanted, advice s
 	return err
 }
 
-// namespacesOf returns the numbers of the namespaces in a store, without the default one.
+// namespacesOf returns the numbers of the namespaces in a store, except the default namespace.
 func namespacesOf(e engine.Engine) (map[string]uint32, error) {
 	numbers := make(map[string]uint32)
 	err := eachRow(e, layout.Prefix(nil, layout.KindNamespace, 0), func(key, value []byte) error {

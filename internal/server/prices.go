@@ -5,7 +5,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// readPrices reads the prices of models that packs do not price.
+// readPrices reads the operator's prices of models. They apply if a pack does not price a model.
 func readPrices(c config.Config) (map[string]machine.Price, error) {
 	if c.Prices == "" {
 		return nil, nil

@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// ErrSameKey is the error if the directory already has the new key.
+// ErrSameKey means that the directory already has the new key.
 var ErrSameKey = badgerengine.ErrSameKey
 
-// RotateKey encrypts the data keys of a directory with the key in another file. Errors: [ErrUnusable], [ErrSameKey].
-// Both leave the directory unchanged.
+// RotateKey encrypts the data keys of a directory with the key in another file. Errors: [ErrUnusable],
+// [ErrSameKey]. If it returns one of them, the directory is unchanged.
 func RotateKey(data Data, to string) error {
 	if data.Dir == "" || dsn.Is(data.Dir) {
 		return fmt.Errorf("%w: a database has no key of Pawl's to change: its disks and its connections are encrypted by who runs it", ErrUnusable)

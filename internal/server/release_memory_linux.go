@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropProgram unmaps the resident pages of the program's text and constants. It touches only
-// mappings that are unchanged pages of their file: written pages (relocations, a debugger's
+// dropProgram unmaps the resident pages of the program's text and constants. It changes only mappings
+// whose pages are all unchanged pages of the file. Written pages (relocations, a debugger's
 // breakpoints) would be lost.
 func dropProgram() {
 	exe, err := os.Readlink("/proc/self/exe")
@@ -24,7 +24,7 @@ func dropProgram() {
 	}
 	defer f.Close()
 	for _, m := range cleanMappings(f, exe) {
-		// An error only means that less memory is released.
+		// If there is an error, less memory is released, which does no harm.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
 	}
 }
@@ -32,8 +32,8 @@ func dropProgram() {
 // mapping is a range of addresses.
 type mapping struct{ from, to uintptr }
 
-// cleanMappings returns the mappings of the file path that cannot be written and have no modified page. smaps is a
-// listing in the form of /proc/PID/smaps.
+// cleanMappings returns the mappings of the file path that cannot be written and have no modified page.
+// smaps is a list in the format of /proc/PID/smaps.
 func cleanMappings(smaps io.Reader, path string) []mapping {
 	var found []mapping
 	var at mapping
@@ -53,7 +53,8 @@ func cleanMappings(smaps io.Reader, path string) []mapping {
 	return found
 }
 
-// mappingOf reads the first field of a mapping's first line: FROM-TO, hexadecimal.
+// mappingOf reads the first field of the first line of a mapping. It has the form FROM-TO in
+// hexadecimal.
 func mappingOf(fields []string) (mapping, bool) {
 	if len(fields) < 5 {
 		return mapping{}, false

@@ -2,5 +2,5 @@
 
 package server
 
-// dropProgram is empty on systems that do not report clean pages.
+// dropProgram does nothing on systems that do not report clean pages.
 func dropProgram() {}

@@ -41,7 +41,7 @@ func readRights(c config.Config) (rights grpcapi.Rights, err error) {
 	return rights, errors.Join(tokenErr, certErr, issuerErr, linkErr)
 }
 
-// reloads reads the reloadable files at each signal until ctx ends.
+// reloads reads the reloadable files again at each signal, until ctx ends.
 func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 	for {
 		select {
@@ -53,9 +53,9 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// reload applies all reloadable files, or none if one of them is faulty. No partition is opened while it runs. If a
-// partition cannot store the new schedules, reload logs that. The partition stores them when it is opened again, or at
-// the next signal.
+// reload applies all reloadable files. If one of them is faulty, it applies none. No partition is
+// opened while it runs. If a partition cannot store the new schedules, reload logs this. The partition
+// then stores them when it is opened again, or at the next signal.
 func (a *app) reload(ctx context.Context) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
@@ -118,7 +118,7 @@ type files struct {
 	limits    *ratelimit.Table
 }
 
-// readFiles reads the reloadable files and reports all faults at once.
+// readFiles reads the reloadable files. Its error contains all faults.
 func readFiles(c config.Config) (*files, error) {
 	f, errs := &files{}, [7]error{}
 	f.remotes, errs[0] = readRemotes(c.Remotes())

@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
 )
 
-// restoreInto restores each partition into a temporary directory, where it is verified, and moves all of them into a
-// schema without a store. After an interruption the schema has no store, or the complete one. step is called, for tests,
-// after "restored", and then as by a move.
+// restoreInto restores each partition into a temporary directory, verifies it there, and then moves all
+// partitions into a schema that has no store. If it is interrupted, the schema has either no store or
+// the complete store. step is called for tests, after "restored" and then after the steps of a move.
 func restoreInto(ctx context.Context, chains []backups, to Data, step func(string)) (report CheckReport, err error) {
 	if to.KeyFile != "" {
 		return report, fmt.Errorf("%w: --encryption-key-file is of a directory: a database has everything in the clear", ErrUnusable)
@@ -39,7 +39,8 @@ func restoreInto(ctx context.Context, chains []backups, to Data, step func(strin
 	return report, done.into(ctx, made, to, report, func(string) {}, step)
 }
 
-// vacant returns an error if the schema has a store. It is called before the restore begins. Errors: [ErrUnusable].
+// vacant returns an error if the schema has a store. It is called before the restore begins. Errors:
+// [ErrUnusable].
 func (d Database) vacant(ctx context.Context) error {
 	parts, err := d.parts(ctx, preflight.Wanted{Make: true})
 	if err == nil && len(parts) > 0 {

@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// retentionPolicy returns the retention policy of the configuration. It makes the directories of the archives and checks
-// that they can be written. counts is nil while metrics are off.
+// retentionPolicy returns the retention policy of the configuration. It creates the directories of the
+// archives and checks that they can be written. counts is nil if metrics are off.
 func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy, error) {
 	c := opts.config
 	teller := &retentionReporter{log: opts.log, audit: opts.audit, counts: counts}
@@ -49,8 +49,8 @@ func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy,
 	return p, nil
 }
 
-// leftFree is how much space an archive leaves free on its disk, in bytes. The store may be on the same disk and needs
-// less than that for new work.
+// leftFree is the space that an archive leaves free on its disk, in bytes. The store may be on the same
+// disk, and it needs less than this for new work.
 const leftFree = 320 << 20
 
 // checkArchiveSpace returns an error if the disk of an archive is almost full.
@@ -58,7 +58,7 @@ func checkArchiveSpace(dir string) error {
 	return (&diskspace.Disk{Dir: dir, Free: diskspace.FreeSpace}).CheckNow(leftFree)
 }
 
-// endsOf returns the configured retention of consumers and dead letters.
+// endsOf returns the configured retention of consumers and of dead letters.
 func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *telemetry.Metrics) services.Ends {
 	c := opts.config
 	return services.Ends{
@@ -70,7 +70,7 @@ func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *
 	}
 }
 
-// statusesOf returns the statuses with these names, which were checked before.
+// statusesOf returns the statuses with these names. The names were already checked.
 func statusesOf(names []string) (out []machine.Status) {
 	for _, name := range names {
 		for s := machine.Completed; s <= machine.Cancelled; s++ {
@@ -89,8 +89,9 @@ func labelsOf(labels map[string]string) (out []machine.Label) {
 	return out
 }
 
-// writable makes a directory and tests that files can be written in it. It does nothing for "". It removes the
-// incomplete files that a crash has left of the namespaces for which serves is true, or of all if serves is nil.
+// writable creates a directory and tests that files can be written in it. For "" it does nothing. It
+// removes the incomplete files that a crash has left, for the namespaces for which serves is true. If
+// serves is nil, it does this for all namespaces.
 func writable(dir string, serves func(namespace string) bool) error {
 	if dir == "" {
 		return nil
@@ -141,7 +142,8 @@ func (t *retentionReporter) taken(r retention.Taken) {
 	}
 }
 
-// undone writes an audit line that a deletion, about which there is already a line, was not done.
+// undone writes an audit line which says that a deletion was not done. An earlier line announced this
+// deletion.
 func (t *retentionReporter) undone(r retention.Taken) {
 	e := lineOf(r)
 	e.Outcome, e.Note = rpccode.Code_FAILED_PRECONDITION.String(), e.Note+", not deleted"
@@ -157,8 +159,9 @@ func (t *retentionReporter) undone(r retention.Taken) {
 	}
 }
 
-// line writes the audit line about a deletion, before the deletion. So a crash may repeat both, but nothing is deleted
-// without a line. While lines cannot be written, runs are not deleted.
+// line writes the audit line about a deletion before the deletion. So a crash can cause the line and
+// the deletion to be repeated, but nothing is deleted without a line. If the line cannot be written,
+// the run is not deleted.
 func (t *retentionReporter) line(r retention.Taken) error {
 	if t.audit == nil {
 		return nil
@@ -176,7 +179,7 @@ func lineOf(r retention.Taken) audit.Entry {
 	return e
 }
 
-// fault logs an error that ends a whole round of deletions. The next round begins again.
+// fault logs an error that ends a whole round of deletions. The next round starts from the beginning.
 func (t *retentionReporter) fault(err error) {
 	t.log.Error("retention incomplete, retrying", "error", err)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// readSchedules reads the schedules by which runs start. served are the existing namespaces.
+// readSchedules reads the schedules that start runs. served are the namespaces that exist.
 func readSchedules(c config.Config, served []string) ([]*schedule.Schedule, error) {
 	if c.Schedules == "" {
 		return nil, nil
@@ -45,10 +45,11 @@ func readSchedules(c config.Config, served []string) ([]*schedule.Schedule, erro
 	return out, nil
 }
 
-// catchUps maps the words in the file, which were checked before, to the policies.
+// catchUps maps the words in the file to the policies. The words were already checked.
 var catchUps = map[string]schedule.CatchUp{"none": schedule.CatchNone, "last": schedule.CatchLast, "all": schedule.CatchAll}
 
-// scheduleOf converts an entry of the file. If the entry is wrong, it returns the field and the fault.
+// scheduleOf converts an entry of the file. If the entry is wrong, it returns the name of the field and
+// the fault.
 func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string) {
 	rule, err := schedule.ParseCron(from.Cron, from.Zone)
 	if err != nil {
@@ -121,7 +122,8 @@ func (t *scheduleReporter) onResult(of schedule.Result) {
 	t.line(&of)
 }
 
-// line writes an audit line about a started run, and about the first of several failed attempts.
+// line writes an audit line about a started run. For several failed attempts it writes a line only
+// about the first one.
 func (t *scheduleReporter) line(of *schedule.Result) {
 	if t.audit == nil || of.Outcome != schedule.Fired && (of.Outcome != schedule.Failed || of.Attempts > 1) {
 		return
@@ -143,11 +145,11 @@ func (t *scheduleReporter) line(of *schedule.Result) {
 	}
 }
 
-// agree stores the schedules of the files at the start. It is called after the packs are registered.
+// agree stores the schedules of the files at the start. It is called after the packs were registered.
 func (t *partition) agree(ctx context.Context) error { return t.schedule(ctx, t.files.schedules) }
 
-// schedule stores those of the schedules that belong to namespaces of this partition. A missing pack only causes a
-// warning, because it may be registered before the first start.
+// schedule stores the schedules that belong to namespaces of this partition. If a pack is missing, this
+// causes only a warning, because the pack may be registered before the schedule first fires.
 func (t *partition) schedule(ctx context.Context, schedules []*schedule.Schedule) error {
 	if t.opts.config.Schedules == "" {
 		return nil

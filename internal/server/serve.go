@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// Ready is the line that a sidecar prints when it serves.
+// Ready is the line that a sidecar prints when it is ready to serve.
 type Ready struct {
 	Ready bool `json:"ready"`
 	// GRPC is the bound HOST:PORT.
@@ -29,7 +29,7 @@ type Ready struct {
 	HTTP string `json:"http,omitempty"`
 	// Metrics is the bound HOST:PORT of the metrics. It is absent if there is none.
 	Metrics string `json:"metrics,omitempty"`
-	// Peer is HOST:PORT at which other sidecars reach this one. It is absent outside a cluster.
+	// Peer is HOST:PORT at which other sidecars reach this sidecar. It is absent outside a cluster.
 	Peer string `json:"peer,omitempty"`
 	// PID is the process id.
 	PID int `json:"pid"`
@@ -37,9 +37,10 @@ type Ready struct {
 	Packs []string `json:"packs"`
 }
 
-// Serve runs a sidecar until ctx ends, then drains it. It prints the [Ready] line on stdout and logs to stderr. On SIGHUP
-// it reads the reloadable files again; SIGHUP never ends the process. The error is the reason why it could not serve, or
-// why it ended: an error of a listener, or a commit with an unknown outcome.
+// Serve runs a sidecar until ctx ends, and then drains it. It prints the [Ready] line on stdout and
+// logs to stderr. On SIGHUP it reads the reloadable files again. SIGHUP never ends the process. The
+// error is the reason why the sidecar could not serve, or why it ended: an error of a listener, or a
+// commit with an unknown outcome.
 func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -50,7 +51,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	}
 	a, err := open(ctx, opts)
 	if err != nil && errors.Is(err, ctx.Err()) {
-		// The sidecar was asked to stop while it waited for a database.
+		// The sidecar was stopped while it waited for a database. This is no error.
 		return nil
 	}
 	if err != nil {
@@ -63,7 +64,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	}
 	switch {
 	case ctx.Err() != nil:
-		// The sidecar was asked to stop before it was ready, so an interrupted start is no error.
+		// The sidecar was stopped before it was ready. An interrupted start is no error.
 		err = nil
 	case err == nil:
 		go settle(ctx)
@@ -75,7 +76,8 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	return errors.Join(err, a.stop(drain))
 }
 
-// begin starts to serve, with the packs and schedules of the configuration. It returns the names of the packs.
+// begin starts to serve. It registers the packs and stores the schedules of the configuration. It
+// returns the names of the packs.
 func (a *app) begin(ctx context.Context) (names []string, err error) {
 	packs := a.opts.config.Packs
 	if a.cluster != nil {
@@ -106,7 +108,8 @@ func serveOptions(c config.Config, stderr io.Writer) (options, error) {
 	return opts, err
 }
 
-// newLog returns a logger to stderr in the configured form. The settings were checked before.
+// newLog returns a logger that writes to stderr in the configured form. The settings were already
+// checked.
 func newLog(c config.Config, stderr io.Writer) *slog.Logger {
 	level := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	o := &slog.HandlerOptions{Level: level[c.LogLevel]}
@@ -138,7 +141,8 @@ func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) er
 	return nil
 }
 
-// serving waits until the server's own health service reports SERVING, over an in-process connection.
+// serving waits until the server's own health service reports SERVING. It uses an in-process
+// connection.
 func (a *app) serving(ctx context.Context) error {
 	conn, err := a.server.Dial()
 	if err != nil {
@@ -162,7 +166,8 @@ func (a *app) serving(ctx context.Context) error {
 	}
 }
 
-// wait waits until ctx ends, then it returns nil, or until a loop ends by itself, then it returns the loop's error.
+// wait waits until ctx ends, and then returns nil. If a loop ends before that, wait returns the error
+// of the loop.
 func (a *app) wait(ctx context.Context) error {
 	var t *partition
 	var ended, failed <-chan error

@@ -12,18 +12,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// servedPartition is an open partition of a cluster. Calls reach it through its slot.
+// servedPartition is an open partition of a cluster. Calls reach it through the slot of the partition.
 type servedPartition struct {
 	*grpcapi.Services
 	*partition
 	app  *app
 	part int32
-	// failed is closed when the store accepts no more commits, or one of its loops ended by itself.
-	// leaving is closed when the partition must be closed.
+	// failed is closed when the store accepts no more commits, or when one of the partition's loops has
+	// ended by itself. leaving is closed when the partition must be closed. closed is closed when it is
+	// closed.
 	failed, leaving, closed chan struct{}
 }
 
-// acquirePartition opens a partition and starts it, as a sidecar without a cluster does with its store.
+// acquirePartition opens a partition and starts it. A sidecar without a cluster does the same with its
+// store.
 func (a *app) acquirePartition(ctx context.Context, part int32) (membership.OpenPartition, error) {
 	opts := a.cluster.partitionOptions(a.opts, part)
 	t, err := openPartition(opts, a.files.Load(), a.cluster.storage(opts.config, part, opts.log), a.observers)
@@ -41,7 +43,8 @@ func (a *app) acquirePartition(ctx context.Context, part int32) (membership.Open
 	a.reading.RLock()
 	defer a.reading.RUnlock()
 	a.partitions.put(part, t)
-	// Files that were reloaded until then were not applied to this partition.
+	// The files may have been read again while the partition was opened, so the newest contents are
+	// used.
 	t.files = a.files.Load()
 	t.replace(t.files)
 	if err := a.registerConfigured(ctx, t); err != nil {
@@ -54,10 +57,12 @@ func (a *app) acquirePartition(ctx context.Context, part int32) (membership.Open
 	return h, nil
 }
 
-// registerConfigured stores the packs and schedules of the configuration in a partition. Their faults were reported when
-// the process started. An error here is one of the store, which must then be opened again.
+// registerConfigured stores the packs and schedules of the configuration in a partition. Faults of the
+// packs and schedules were already reported when the process started. So an error here is an error of
+// the store, and the store must be opened again.
 func (a *app) registerConfigured(ctx context.Context, t *partition) error {
-	// Packs are not deleted, so register them only once: callers wait until all are compiled.
+	// Packs are never deleted, so they are registered only once. Callers have to wait until all of them
+	// are compiled.
 	if !a.cluster.offered.Load() {
 		_, err := t.registerPacks(ctx, t.opts.config.Packs)
 		if isAway(err) {
@@ -77,7 +82,7 @@ func (a *app) registerConfigured(ctx context.Context, t *partition) error {
 	return nil
 }
 
-// isAway reports whether an error is temporary and not the caller's fault.
+// isAway reports whether an error is temporary and not caused by the caller.
 func isAway(err error) bool {
 	if err == nil {
 		return false
@@ -104,7 +109,8 @@ func (h *servedPartition) Failed() <-chan struct{} { return h.failed }
 // Closed implements [membership.OpenPartition].
 func (h *servedPartition) Closed() <-chan struct{} { return h.closed }
 
-// Close implements [membership.OpenPartition]. It stops the partition as the end of a sidecar does.
+// Close implements [membership.OpenPartition]. It stops the partition in the same way as the end of a
+// sidecar.
 func (h *servedPartition) Close(ctx context.Context) error {
 	outcome := telemetry.OutcomeHandover
 	select {

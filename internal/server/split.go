@@ -18,24 +18,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pgengine"
 )
 
-// ErrErasable is the error for a store in which runs can be erased. One file has the keys of all
-// such runs, so no namespace can take its keys to another partition.
+// ErrErasable is the error for a store that has erasable runs. One file contains the keys of all such
+// runs, so a namespace cannot take its keys to another partition.
 var ErrErasable = errors.New("RUN_KEYS_TOGETHER: runs can be erased here, and the keys of all of them are together: their namespaces stay in partition 0")
 
 // SplitResult is the result of [SplitPartitions].
 type SplitResult struct {
 	// Placements maps each moved namespace to its new partition. If it is empty, no namespace was
-	// moved and no check was made.
+	// moved, and the store was not checked.
 	Placements map[string]int32
-	// Report has the counts of the check of all partitions, which are equal before and after the move.
+	// Report contains the counts of the check of all partitions. They are equal before and after the
+	// move.
 	Report CheckReport
 }
 
-// SplitPartitions moves each namespace of partition 0, except the default one, to an empty
-// partition: the one with the fewest namespaces. No other process may have the store open. All
-// namespaces move in one transaction: after an interruption either none or all have moved. The
-// callback gets the name of each step at its start. Errors: [ErrUnusable], [ErrErasable], a
-// *[CheckFault].
+// SplitPartitions moves each namespace of partition 0, except the default namespace, to an empty
+// partition. It chooses the partition with the fewest namespaces. No other process may have the store
+// open. All namespaces move in one transaction. If it is interrupted, either none or all of them have
+// moved. The callback is called at the start of each step with the name of the step. Errors:
+// [ErrUnusable], [ErrErasable], a *[CheckFault].
 func SplitPartitions(ctx context.Context, where Database, told func(what string)) (done SplitResult, err error) {
 	plan, err := where.planned(ctx, func(d *pgengine.Database, _ splitPlan) error { return d.DB.Close() })
 	if err != nil || len(plan.placements) == 0 {
@@ -62,14 +63,14 @@ func SplitPartitions(ctx context.Context, where Database, told func(what string)
 	return done, err
 }
 
-// splitPlan says where namespaces go, and which pairs with them.
+// splitPlan describes to which partitions the namespaces move, and which pairs move with them.
 type splitPlan struct {
 	placements map[string]int32
 	shares     []pg.Share
 }
 
-// planned acquires partition 0 and, if there is a namespace to move, calls do, which closes the
-// database except the keys of runs.
+// planned acquires partition 0. If there is a namespace to move, it calls do. do closes the database,
+// but not the keys of runs.
 func (d Database) planned(ctx context.Context, do func(*pgengine.Database, splitPlan) error) (plan splitPlan, err error) {
 	url, err := d.reachable()
 	if err != nil {
@@ -93,7 +94,7 @@ func (d Database) planned(ctx context.Context, do func(*pgengine.Database, split
 	return plan, err
 }
 
-// planOf makes the plan of a store that is owned.
+// planOf makes the plan for a store. This process must own the store.
 func planOf(ctx context.Context, d *pgengine.Database) (plan splitPlan, err error) {
 	numbers, err := namespacesOf(d)
 	if err != nil || len(numbers) == 0 {
@@ -132,8 +133,10 @@ func unerasable(e engine.Engine) error {
 	return eachRow(e, layout.RunKeysKey, func(_, _ []byte) error { return fmt.Errorf("%w: %w", ErrUnusable, ErrErasable) })
 }
 
-// assignPartitions says where namespaces go that were in partition 0: where the fewest are, in the lowest of these,
-// never in 0 or in a partition that is a store already, which has other numbers and cursors.
+// assignPartitions returns the new partitions of the namespaces that were in partition 0. A namespace
+// moves to the partition with the fewest namespaces. If several have equally few, it moves to the one
+// with the lowest number. It never moves to partition 0, or to a partition that already contains a
+// store, because such a store has numbers and cursors of its own.
 func assignPartitions(names []string, placed map[string]int32, full []int32) (map[string]int32, error) {
 	var counts [pg.Partitions]int
 	for name, part := range placed {
@@ -159,7 +162,8 @@ func assignPartitions(names []string, placed map[string]int32, full []int32) (ma
 	return places, nil
 }
 
-// prefixesOf begin the keys of a namespace. What belongs to none has no number, or another one.
+// prefixesOf returns the prefixes of the keys of a namespace. Keys that do not belong to a namespace
+// have no number, or another number.
 func prefixesOf(number uint32) (prefixes [][]byte) {
 	for kind := range layout.Kinds {
 		if layout.Kinds[kind].Row != "" && kind != layout.KindPack {
@@ -169,7 +173,7 @@ func prefixesOf(number uint32) (prefixes [][]byte) {
 	return prefixes
 }
 
-// packsOf are the keys of the packs that a namespace knows: those of all its runs.
+// packsOf returns the keys of the packs that a namespace knows. These are the packs of all its runs.
 func packsOf(e engine.Engine, number uint32) (keys [][]byte, err error) {
 	err = eachRow(e, layout.Prefix(nil, layout.KindPackRef, number), func(_, value []byte) error {
 		row, err := codec.DecodePackName(value)

@@ -20,11 +20,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// storeAdmin serves the calls about the whole store: for callers, which pace it, and for
-// commands that have its directory alone.
+// storeAdmin executes the calls that concern the whole store. Callers use it while the sidecar serves;
+// it then limits its speed. Commands use it when no other process has the directory open.
 type storeAdmin struct {
 	store *store.Store
-	// part is the number of the partition that it is.
+	// part is the number of the partition that storeAdmin works on.
 	part int32
 	// paced: others need the processor too.
 	paced bool
@@ -42,7 +42,7 @@ func (d *storeAdmin) Backup(ctx context.Context, after string, out io.Writer) er
 	return err
 }
 
-// progressEvery is how often a check says how far it has come.
+// progressEvery is the interval at which a check reports its progress.
 const progressEvery = time.Second
 
 // Check implements grpcapi.StoreBackend.
@@ -77,10 +77,11 @@ func (d *storeAdmin) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
 	return out, err
 }
 
-// slice is how long a paced reader works before it rests for as long.
+// slice is how long a reader with limited speed works before it pauses for the same time.
 const slice = 10 * time.Millisecond
 
-// pace is called for each row that is read, and ends the reading when ctx does.
+// pace returns a function that is called for each row that is read. The function limits the speed, and
+// returns an error when ctx ends.
 func (d *storeAdmin) pace(ctx context.Context) func() error {
 	if !d.paced {
 		return ctx.Err
@@ -109,7 +110,7 @@ func countsToProto(r *check.Report) *pawlv1.CheckCounts {
 	}
 }
 
-// CheckReportOf is the inverse of what a sidecar tells of a check.
+// CheckReportOf converts the counts that a sidecar reports for a check to a CheckReport.
 func CheckReportOf(c *pawlv1.CheckCounts) CheckReport {
 	return CheckReport{
 		Runs: c.GetRuns(), Entries: c.GetEntries(), Records: c.GetRecords(), Checkpoints: c.GetCheckpoints(), Artifacts: c.GetArtifacts(), Messages: c.GetMessages(), IDs: c.GetIds(),
@@ -126,7 +127,7 @@ func CheckFaultOf(f *pawlv1.CheckFault) *CheckFault {
 	return &CheckFault{Namespace: f.GetNamespaceNumber(), Run: f.GetRunId(), Seq: f.GetSeq(), Row: f.GetRow(), Detail: f.GetDetail()}
 }
 
-// StatsOf counts the contents of a store that no process has open, in all partitions. Errors:
+// StatsOf counts the contents of a store in all partitions. No process may have the store open. Errors:
 // [ErrUnusable].
 func StatsOf(ctx context.Context, data Data) (*pawlv1.StoreStats, error) {
 	all := &pawlv1.StoreStats{}

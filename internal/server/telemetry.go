@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// observers observe the sidecar for as long as it runs: the log of runs and metrics. Metrics
-// are nil while they are off, and then cost no time.
+// observers are the parts that observe the sidecar until it ends: the log of runs, and the metrics. If
+// the metrics are off, they are nil and cause no work.
 type observers struct {
 	log     *telemetry.RunLog
 	metrics *telemetry.Metrics
@@ -39,7 +39,7 @@ func newObservers(opts options) (*observers, error) {
 	return o, err
 }
 
-// send exports what is left of the metrics; the store is still open.
+// send exports the metrics that are not exported yet. The store must still be open.
 func (o *observers) send() error {
 	if o.export == nil {
 		return nil
@@ -49,8 +49,9 @@ func (o *observers) send() error {
 	return wrap("telemetry", o.export.Stop(ctx))
 }
 
-// finalExportTimeout bounds the last way of metrics and traces to a collector that may be gone; handoverExportTimeout
-// that of traces where the next owner waits for the store.
+// finalExportTimeout limits the last export of metrics and traces, because the collector may be
+// unavailable. handoverExportTimeout limits the last export of traces when the next owner waits for the
+// store.
 const (
 	finalExportTimeout    = 5 * time.Second
 	handoverExportTimeout = 200 * time.Millisecond
@@ -64,7 +65,7 @@ func exportTimeout(c config.Config) time.Duration {
 	return finalExportTimeout
 }
 
-// page serves the metrics; nil while they are off.
+// page returns the HTTP handler of the metrics. It returns nil if the metrics are off.
 func (o *observers) page() http.Handler {
 	if o.metrics == nil {
 		return nil
@@ -72,8 +73,8 @@ func (o *observers) page() http.Handler {
 	return o.metrics.Handler()
 }
 
-// hooks time the store's synced transactions. The committer calls both, one group at
-// a time.
+// hooks returns functions that measure the time of the store's synced transactions. The committer calls
+// both functions for one group at a time.
 func (o *observers) hooks() store.Hooks {
 	if o.metrics == nil {
 		return store.Hooks{}
@@ -88,7 +89,8 @@ func (o *observers) hooks() store.Hooks {
 	}
 }
 
-// observation is what observers have of one store: figures are asked of it, and its traces exported.
+// observation connects the observers to one store. The metrics read figures from the store, and the
+// traces of the store's runs are exported.
 type observation struct {
 	*observers
 	// graphs are those of the observed runtime.
@@ -116,7 +118,8 @@ func (o *observers) over(opts options, s *store.Store, conf *runtime.Config) (w 
 	return w, err
 }
 
-// position is the file of the place in the journal; "": without a directory none is kept.
+// position returns the file that stores the position in the journal up to which traces are exported. It
+// returns "" if there is no directory, because then no position is stored.
 func position(dir string) string {
 	if dir == "" {
 		return ""
@@ -169,7 +172,8 @@ func (w *observation) start(rooms *services.Runtime, s *store.Store) {
 	}
 }
 
-// stop exports what is left of the traces and ends; the store is still open.
+// stop exports the traces that are not exported yet and ends the observation. The store must still be
+// open.
 func (w *observation) stop() {
 	w.halt()
 	w.loops.Wait()

@@ -19,8 +19,8 @@ type Verified struct {
 	Part int32
 }
 
-// VerifyData proves the journals of a store that no process has open: of one run, or of all for
-// "". Errors: [ErrUnusable], machine.ErrNoRun. The proofs contain the faults.
+// VerifyData checks the journals in a store. No process may have the store open. If run is not "", it
+// checks only this run. Errors: [ErrUnusable], machine.ErrNoRun. The proofs contain the faults.
 func VerifyData(ctx context.Context, data Data, run string) (found []Verified, err error) {
 	err = data.each(ctx, func(part Data) error {
 		one, err := verifyPart(ctx, part, run)
@@ -50,8 +50,8 @@ func verifyPart(ctx context.Context, data Data, run string) (found []Verified, e
 	return found, err
 }
 
-// VerifyFile proves a portable file without any store. Errors: *machine.Error for
-// a file that is no intact export.
+// VerifyFile checks a portable file. It needs no store. If the file is not an intact export, the error
+// is a *machine.Error.
 func VerifyFile(path string) (v Verified, err error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -2,7 +2,8 @@ package source
 
 import "fmt"
 
-// Codes of faults. The codes are part of the product's rules; package pack has the texts of these rules.
+// These are the codes of faults. The codes are part of the product's rules. Package pack contains the
+// texts of these rules.
 const (
 	CodeSize      = "PPPAWL-1"
 	CodeUTF8      = "PPPAWL-2"
@@ -21,15 +22,15 @@ const (
 type Fault struct {
 	// Code is one of the codes above. It never changes.
 	Code string
-	// Line and Col count from 1. Col counts characters.
+	// Line and Col begin at 1. Col counts characters.
 	Line, Col int
-	// Msg describes the fault. Hint says how to correct it and may be empty.
+	// Msg describes the fault. Hint describes how to correct it. Hint may be empty.
 	Msg, Hint string
 }
 
 func (f *Fault) Error() string { return fmt.Sprintf("%d:%d: %s", f.Line, f.Col, f.Msg) }
 
-// Clip shortens a text from a document for a message, at a character boundary.
+// Clip shortens a text of a document for use in a message. It cuts at a character boundary.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -40,5 +41,5 @@ func Clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// quoted returns a name from the document for use in a message.
+// quoted returns a name from the document in quotes, for use in a message.
 func quoted(s string) string { return fmt.Sprintf("%q", Clip(s, 80)) }

@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonReader reads JSON into nodes with positions. The scanner has bounded depth, size and node count before, so recursion is safe.
+// jsonReader reads JSON into nodes with positions. The scanner has already bounded the depth, the size
+// and the number of nodes, so recursion is safe.
 type jsonReader struct {
 	src []byte
 	dec *json.Decoder
@@ -121,7 +122,8 @@ func (r *jsonReader) object(n *Node, path []string) *Fault {
 	return f
 }
 
-// surrogates refuses \u escapes that are half of a character. Such a half has no UTF-8 form and so no canonical form.
+// surrogates returns a fault for a \u escape that is half of a character. Such a half has no UTF-8 form
+// and therefore no canonical form.
 func (r *jsonReader) surrogates() *Fault {
 	raw := r.src[r.off:min(int(r.dec.InputOffset()), len(r.src))]
 	for i := 0; i < len(raw); i++ {
@@ -167,8 +169,8 @@ func hex4(b []byte) int {
 	return v
 }
 
-// syntax converts an error of the decoder to a fault. The offsets of errors are exact only for a whole document, so syntax scans the
-// document once more.
+// syntax converts an error of the decoder to a fault. The offsets of errors are exact only if a whole
+// document is scanned, so syntax scans the document once more.
 func (r *jsonReader) syntax(err error) *Fault {
 	off, msg := r.off, err.Error()
 	var whole json.RawMessage

@@ -2,16 +2,17 @@ package source
 
 import "fmt"
 
-// Limits bounds the contents of one document. They are checked by a linear pass over the bytes before any
-// parser reads them.
+// Limits bounds the contents of one document. A linear pass over the bytes checks the limits before any
+// parser reads the document.
 type Limits struct {
-	// Bytes is the size of the document. Default 1 MiB.
+	// Bytes bounds the size of the document in bytes. Default 1 MiB.
 	Bytes int
-	// Depth bounds how deep objects and arrays are nested, including the root. Default 64.
+	// Depth bounds the nesting of objects and arrays. The root is counted. Default 64.
 	Depth int
 	// Scalar bounds the length of one string, number or key in the source, in bytes. Default 256 KiB.
 	Scalar int
-	// Nodes bounds the number of values (objects, arrays and scalars), with YAML aliases expanded. Default 100 000.
+	// Nodes bounds the number of values (objects, arrays and scalars) after YAML aliases are expanded.
+	// Default 100 000.
 	Nodes int
 }
 

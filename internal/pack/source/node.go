@@ -18,21 +18,22 @@ const (
 	Object
 )
 
-// Node is one value of a document with its position in the source. JSON and YAML are read into the same tree;
-// all later code works on it.
+// Node is one value of a document with its position in the source. JSON and YAML are read into the same
+// kind of tree. All later code works on this tree.
 type Node struct {
 	Kind Kind
-	// Flag, Num and Text contain the value of a scalar. The kind selects the field.
+	// Flag, Num and Text contain the value of a scalar. The kind of the node determines which of them
+	// is used.
 	Flag bool
 	Num  float64
 	Text string
-	// Line and Col count from 1. Col counts characters.
+	// Line and Col begin at 1. Col counts characters.
 	Line, Col int
 	Items     []*Node
 	Members   []Member
 }
 
-// Member is one name and value of an object, in source order.
+// Member is one name and its value in an object. Members are in source order.
 type Member struct {
 	Name      string
 	Line, Col int
@@ -52,7 +53,7 @@ func (n *Node) Get(name string) *Node {
 	return nil
 }
 
-// Plain converts the tree to the values of encoding/json.
+// Plain converts the tree to the values that encoding/json would return.
 func (n *Node) Plain() any {
 	switch n.Kind {
 	case Bool:
@@ -78,9 +79,9 @@ func (n *Node) Plain() any {
 	}
 }
 
-// Position returns the position of the value at pointer. If the value does not exist, it returns the position of its nearest existing
-// ancestor. For an object or array this is the position of its member name. If key is set, it is the position of the member name for all
-// values.
+// Position returns the position of the value at pointer. If the value does not exist, it returns the
+// position of the nearest existing value above it. The position of an object or array is the position
+// of its member name. If key is set, the position of every value is the position of its member name.
 func (n *Node) Position(pointer string, key bool) (line, col int) {
 	if n == nil {
 		return 0, 0
@@ -99,7 +100,7 @@ func (n *Node) Position(pointer string, key bool) (line, col int) {
 	return line, col
 }
 
-// Child returns the member or item with the name, and the position of the name.
+// Child returns the member or item with the name tok, and the position of the name.
 func (n *Node) Child(tok string) (*Node, int, int) {
 	if n.Kind == Array {
 		i, err := strconv.Atoi(tok)

@@ -18,8 +18,9 @@ var (
 	errDouble  = errors.New("the number does not fit a 64-bit floating point number")
 )
 
-// parseNumber converts a decimal literal. It returns an error for integers beyond ±2^53 in any notation, for numbers beyond the range of
-// a double, and for numbers with more digits than a double has. The canonical form would contain a different number for these.
+// parseNumber converts a decimal literal. It returns an error for integers beyond ±2^53 in any
+// notation, for numbers beyond the range of a double, and for numbers with more digits than a double
+// has. For such numbers, the canonical form would contain a different number.
 func parseNumber(lit string) (float64, error) {
 	v, err := strconv.ParseFloat(lit, 64)
 	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -32,7 +33,8 @@ func parseNumber(lit string) (float64, error) {
 		}
 		return float64(n), nil
 	}
-	// At 2^53 and above every double is an integer. The literal may have been this integer or a neighbour.
+	// At 2^53 and above, every double is an integer. So the literal may have been this integer or
+	// another integer near it.
 	if math.Abs(v) >= maxInteger {
 		return 0, errInteger
 	}

@@ -14,7 +14,7 @@ type scanner struct {
 	nodes  int
 }
 
-// scanBytes checks what is the same for all formats.
+// scanBytes makes the checks that do not depend on the format.
 func scanBytes(src []byte, limits Limits) *Fault {
 	if len(src) > limits.Bytes {
 		return &Fault{Code: CodeSize, Line: 1, Col: 1,
@@ -38,7 +38,7 @@ func scanBytes(src []byte, limits Limits) *Fault {
 		Hint: "Save the file as UTF-8."}
 }
 
-// place converts a byte offset to a 1-based line and a column in characters.
+// place converts a byte offset to a line and a column. Both begin at 1. The column counts characters.
 func place(src []byte, off int) (line, col int) {
 	off = min(off, len(src))
 	start := bytes.LastIndexByte(src[:off], '\n') + 1
@@ -81,8 +81,8 @@ func tooMany(line, col, limit int) *Fault {
 		Hint: "Keep bulk data outside of the pack."}
 }
 
-// scanJSON checks the limits of a JSON document. Every child of an array or object follows a bracket or a
-// comma, so values can be counted without parsing them.
+// scanJSON checks the limits of a JSON document. Every child of an array or object follows a bracket or
+// a comma, so the values can be counted without a parser.
 func (s *scanner) scanJSON() *Fault {
 	if f := s.count(0); f != nil {
 		return f
@@ -136,8 +136,8 @@ func jsonStringEnd(src []byte, i int) int {
 	return len(src)
 }
 
-// jsonWordEnd returns the offset after the run of characters that belong to
-// numbers and literals.
+// jsonWordEnd returns the offset after a sequence of characters that can be part of numbers and
+// literals.
 func jsonWordEnd(src []byte, i int) int {
 	for i < len(src) {
 		c := src[i]

@@ -2,12 +2,13 @@ package source
 
 import "bytes"
 
-// yamlScanner checks the limits of a YAML document without building a tree. It follows block structure by columns and flow structure by
-// brackets, and skips quoted, block and plain scalars. It never counts too much, so a document within the limits is never refused. After
-// parsing, the tree is measured exactly. The parser reports documents that are not YAML.
+// yamlScanner checks the limits of a YAML document without building a tree. It follows block structure
+// by columns and flow structure by brackets, and skips quoted, block and plain scalars. Its counts are
+// never too high, so a document within the limits is never refused. After parsing, the tree is measured
+// exactly. If a document is not YAML, the parser reports this.
 type yamlScanner struct {
 	scanner
-	// cols are the columns of the open block collections, outermost first.
+	// cols are the columns of the open block collections. The outermost comes first.
 	cols []int
 	flow int
 	i    int
@@ -47,8 +48,8 @@ func (s *yamlScanner) line() *Fault {
 	return s.structure(start)
 }
 
-// structure reads the dashes and question marks that open nested collections on
-// one line, then the content after them.
+// structure reads the dashes and question marks that open nested collections on one line, and then the
+// content after them.
 func (s *yamlScanner) structure(lineStart int) *Fault {
 	for s.indicator() {
 		if f := s.open(s.i-lineStart, s.i); f != nil {
@@ -72,8 +73,8 @@ func (s *yamlScanner) indicator() bool {
 	return s.i+1 >= len(s.src) || isBlank(s.src[s.i+1])
 }
 
-// content reads the rest of a line after its indicators: "key: value", or a value. col is the column of the content; it is -1 after a
-// document marker.
+// content reads the rest of a line after its indicators. The rest is "key: value" or a value. col is
+// the column of the content. It is -1 after a document marker.
 func (s *yamlScanner) content(lineStart, col int) *Fault {
 	for {
 		s.properties()
@@ -104,7 +105,8 @@ func (s *yamlScanner) content(lineStart, col int) *Fault {
 	}
 }
 
-// value skips one scalar or flow collection. It skips only the first line of a plain scalar and then returns plain = true.
+// value skips one scalar or flow collection. Of a plain scalar it skips only the first line, and then
+// it returns plain = true.
 func (s *yamlScanner) value() (plain bool, f *Fault) {
 	switch s.src[s.i] {
 	case '"', '\'':
@@ -118,7 +120,7 @@ func (s *yamlScanner) value() (plain bool, f *Fault) {
 	}
 }
 
-// isKey reports whether the value that was just skipped is a key.
+// isKey reports whether the last skipped value is a key.
 func (s *yamlScanner) isKey() bool {
 	j := s.i
 	for j < len(s.src) && (s.src[j] == ' ' || s.src[j] == '\t') {
@@ -131,7 +133,8 @@ func (s *yamlScanner) isKey() bool {
 	return false
 }
 
-// open records a block collection at a column. It does nothing if the collection is already open there.
+// open records that a block collection is open at a column. If the collection is already recorded, it
+// does nothing.
 func (s *yamlScanner) open(col, off int) *Fault {
 	if n := len(s.cols); n > 0 && s.cols[n-1] >= col {
 		return nil
@@ -150,7 +153,7 @@ func (s *yamlScanner) close(col int) {
 	}
 }
 
-// parent returns the column of the innermost open collection. It returns -1 at the top.
+// parent returns the column of the innermost open collection. It returns -1 if none is open.
 func (s *yamlScanner) parent() int {
 	if len(s.cols) == 0 {
 		return -1
@@ -175,7 +178,7 @@ func (s *yamlScanner) peek(n int) byte {
 	return 0
 }
 
-// atMarker reports whether a line with "---" or "..." begins here.
+// atMarker reports whether the scanner is at the start of a line with "---" or "...".
 func (s *yamlScanner) atMarker() bool {
 	rest := s.src[s.i:]
 	return (bytes.HasPrefix(rest, []byte("---")) || bytes.HasPrefix(rest, []byte("..."))) &&

@@ -104,7 +104,7 @@ func (s *yamlScanner) flowCollection() *Fault {
 	return nil
 }
 
-// flowPlain skips a run of plain characters (or white space) inside brackets.
+// flowPlain skips a sequence of plain characters, or of white space, inside brackets.
 func (s *yamlScanner) flowPlain() *Fault {
 	begin := s.i
 	for s.i++; s.i < len(s.src); s.i++ {

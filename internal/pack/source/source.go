@@ -6,16 +6,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Twice is a name that one object has more than once. The first member with the name is used.
+// Twice describes a name that occurs more than once in an object. The first member with the name is
+// used.
 type Twice struct {
-	// Path contains the reference tokens that lead to the name. It is valid only during the call.
+	// Path contains the reference tokens of the path to the name. It is valid only during the call.
 	Path      []string
 	Line, Col int
 }
 
-// Read turns the bytes of a document into a tree: it checks the limits, then calls the parser of the format.
-// It returns either a tree or a fault. For each repeated name it calls twice; the callee must bound what it
-// stores.
+// Read converts the bytes of a document to a tree. It checks the limits and then calls the parser of
+// the format. It returns either a tree or a fault. It calls twice for each repeated name. The callee
+// must limit what it stores.
 func Read(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	if f := scanBytes(src, limits); f != nil {
 		return nil, f
@@ -31,7 +32,7 @@ func Read(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	return readYAML(src, limits, twice)
 }
 
-// ReadJSON is Read for a document that must be JSON.
+// ReadJSON does the same as Read for a document that must be JSON.
 func ReadJSON(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	if f := scanBytes(src, limits); f != nil {
 		return nil, f
@@ -46,15 +47,16 @@ func boundedJSON(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	return ParseJSON(src, twice)
 }
 
-// BoundJSON checks a text that may be JSON against the limits of depth, length and number, without parsing
-// it.
+// BoundJSON checks a text that may be JSON against the limits of depth, length and number of values. It
+// does not parse the text.
 func BoundJSON(src []byte, limits Limits) *Fault {
 	s := scanner{src: src, limits: limits}
 	return s.scanJSON()
 }
 
-// BoundYAML checks a YAML text that another reader will decode. It checks the limits with aliases expanded, in time linear in the text.
-// It accepts a text that is not YAML if the text cannot contain an alias; the other reader then reports the error.
+// BoundYAML checks a YAML text that another reader will decode. It checks the limits with aliases
+// expanded. The time is linear in the length of the text. If a text is not YAML and cannot contain an
+// alias, BoundYAML accepts it, and the other reader reports the error.
 func BoundYAML(src []byte, limits Limits) *Fault {
 	if f := scanBytes(src, limits); f != nil {
 		return f
@@ -75,7 +77,7 @@ func BoundYAML(src []byte, limits Limits) *Fault {
 	return f
 }
 
-// isJSON reports whether a document is JSON: it begins with { or [.
+// isJSON reports whether a document is JSON. This is the case if it begins with { or [.
 func isJSON(src []byte) bool {
 	rest := bytes.TrimLeft(src, " \t\r\n")
 	return len(rest) > 0 && (rest[0] == '{' || rest[0] == '[')

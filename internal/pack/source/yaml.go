@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlReader converts the YAML tree to nodes, expanding aliases.
+// yamlReader converts the YAML tree to nodes. It expands aliases.
 type yamlReader struct {
 	limits Limits
 	twice  func(Twice)
@@ -37,8 +37,8 @@ func readYAML(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	return root, nil
 }
 
-// parseYAML parses a document without expanding aliases. It recovers from a panic of the parser, so that foreign input cannot end the
-// process.
+// parseYAML parses a document without expanding aliases. It recovers from a panic of the parser, so
+// that a document cannot end the process.
 func parseYAML(src []byte) (root *yaml.Node, f *Fault) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -69,7 +69,7 @@ func parseYAML(src []byte) (root *yaml.Node, f *Fault) {
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// yamlFault converts an error of the parser to a fault, with the line in the parser's message.
+// yamlFault converts an error of the parser to a fault. The line is taken from the parser's message.
 func yamlFault(err error) *Fault {
 	msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
@@ -84,12 +84,12 @@ func yamlFault(err error) *Fault {
 // extent is the size of a value with its aliases expanded.
 type extent struct {
 	nodes, height int
-	// open is true while the value is being measured. An alias to an open value is a cycle.
+	// open is true while the value is being measured. An alias to a value that is open forms a cycle.
 	open bool
 }
 
-// measure counts the values under n with aliases expanded, and checks their number, depth and length. It expands nothing, so its time is
-// linear in the size of the document.
+// measure counts the values under n with aliases expanded, and checks their number, depth and length.
+// It does not actually expand the aliases, so its time is linear in the size of the document.
 func (r *yamlReader) measure(n *yaml.Node, depth int) (extent, *Fault) {
 	if n.Kind == yaml.AliasNode {
 		return r.measureAlias(n, depth)
@@ -203,7 +203,7 @@ func (r *yamlReader) mapping(n *Node, src *yaml.Node, path []string) *Fault {
 	return nil
 }
 
-// key returns the name of a member. It must be a string, because JSON allows only strings.
+// key returns the name of a member. The name must be a string, because JSON allows only strings.
 func (r *yamlReader) key(k *yaml.Node) (string, *Fault) {
 	src := k
 	if k.Kind == yaml.AliasNode {
@@ -245,7 +245,7 @@ var (
 	yamlRadix = regexp.MustCompile(`^0(o[0-7]+|x[0-9a-fA-F]+)$`)
 )
 
-// scalar resolves a scalar by the core schema of YAML 1.2; quoted, block and
+// scalar converts a scalar according to the core schema of YAML 1.2. Quoted scalars, block scalars and
 // !!str scalars are strings.
 func (r *yamlReader) scalar(n *Node, src *yaml.Node) *Fault {
 	plain := src.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0

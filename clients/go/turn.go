@@ -17,22 +17,22 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Turn is one turn that the worker executes. Several goroutines may call Step.
+// Turn is one turn that the worker executes. Several goroutines may call Step at the same time.
 type Turn struct {
-	// Assignment is the sidecar's message, with the lease of that time. It never changes.
+	// Assignment is the sidecar's message with the lease at that time. It never changes.
 	Assignment *pawlv1.TurnAssignment
 	w          *Worker
 	cancel     context.CancelFunc
-	// do executes the turn. run is set when the worker serves the turn's run; the turn then uses none
-	// of the worker's capacity.
+	// do is the function that executes the turn. run is set if the worker serves the turn's run. In
+	// this case the turn does not use the worker's capacity.
 	do  TurnFunc
 	run *served
 	// The worker's mutex guards all fields below.
 	//
-	// held is the present lease. It changes when the worker reconnects.
+	// held is the current lease. It changes when the worker reconnects.
 	held     *pawlv1.TurnLease
 	requests int
-	// answered is the MODEL step of the last model call; 0 until that call is answered.
+	// answered is the MODEL step of the last model call. It is 0 until that call is answered.
 	answered uint32
 	answers  map[uint32]*pawlv1.Step
 	// news is closed and replaced when answers come.
@@ -40,19 +40,19 @@ type Turn struct {
 	output int64
 }
 
-// Token returns the turn token for calls of RunService. It changes when the worker reconnects, so
-// call Token before each of them.
+// Token returns the turn token for calls of RunService. The token changes when the worker reconnects,
+// so Token must be called before each of these calls.
 func (t *Turn) Token() string {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
 	return t.lease().GetToken()
 }
 
-// lease returns the turn's present lease. The caller holds the worker's mutex.
+// lease returns the current lease of the turn. The caller holds the worker's mutex.
 func (t *Turn) lease() *pawlv1.TurnLease { return t.held }
 
-// startTurn executes a turn in a new goroutine. It returns false when the worker has no function for
-// the turn, as after its run was released.
+// startTurn executes a turn in a new goroutine. It returns false if the worker has no function for the
+// turn. This happens, for example, after the run was released.
 func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) bool {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t := &Turn{Assignment: a, held: a.GetLease(), w: w, cancel: cancel, answers: make(map[uint32]*pawlv1.Step), news: make(chan struct{})}
@@ -105,13 +105,15 @@ func (t *Turn) execute(ctx context.Context) {
 	t.fail(ctx, err)
 }
 
-// mistaken ends the serving of the run by a mistake of the program. Another attempt would repeat it.
+// mistaken ends the serving of the run because of a mistake of the program. Another attempt would
+// repeat the mistake.
 func (t *Turn) mistaken(mistake error) {
 	t.run.end(ending{mistake: mistake})
 	t.w.drop(t)
 }
 
-// wrongCompletion reports whether a completion was refused for a name or type that the program chose.
+// wrongCompletion reports whether a completion was refused because of a name or type that the program
+// chose.
 func wrongCompletion(err error) bool {
 	switch ReasonOf(err) {
 	case "UNKNOWN_EVENT", "UNDECLARED_ARTIFACT", "DUPLICATE_ARTIFACT", "ARTIFACT_TYPE", "AWAIT_WITH_EVENT":
@@ -149,7 +151,8 @@ func (t *Turn) fail(ctx context.Context, cause error) {
 	t.w.forget(t)
 }
 
-// rejected returns the step whose answer a failure rejects, or 0. The caller holds the worker's mutex.
+// rejected returns the step whose answer a failure rejects. It returns 0 if no answer is rejected. The
+// caller holds the worker's mutex.
 func (t *Turn) rejected(rejects bool) uint32 {
 	if !rejects {
 		return 0
@@ -164,14 +167,14 @@ func faultOf(err error) (fault *pawlv1.Fault, final, reject bool) {
 	return bounded(reasonOf(err), err.Error()), false, false
 }
 
-// Limits of a fault in the API, in bytes.
+// These are the limits of a fault in the API, in bytes.
 const (
 	maxCode    = 128
 	maxMessage = 16 << 10
 )
 
-// bounded returns a fault that keeps the limits of the API. The sidecar would refuse a larger one, and
-// the turn or step would stay with a worker that has finished it.
+// bounded returns a fault that is within the limits of the API. The sidecar would refuse a larger
+// fault, and the turn or step would stay with a worker that has already finished it.
 func bounded(code, message string) *pawlv1.Fault {
 	clip := func(text string, limit int) string {
 		return strings.ToValidUTF8(text[:min(len(text), limit)], "")
@@ -179,7 +182,8 @@ func bounded(code, message string) *pawlv1.Fault {
 	return &pawlv1.Fault{Code: cmp.Or(clip(code, maxCode), "ERROR"), Message: clip(message, maxMessage)}
 }
 
-// reasonOf returns the sidecar's reason for a refusal, HANDLER_ERROR for another error.
+// reasonOf returns the sidecar's reason for a refused request. For any other error it returns
+// HANDLER_ERROR.
 func reasonOf(err error) string {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
@@ -189,8 +193,8 @@ func reasonOf(err error) string {
 	return "HANDLER_ERROR"
 }
 
-// ask sends a request with the present lease and waits for its receipt. It repeats the request after a
-// broken connection.
+// ask sends a request with the current lease and waits for its receipt. If the connection breaks, it
+// repeats the request.
 func (t *Turn) ask(ctx context.Context, request func(*pawlv1.TurnLease) *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	var last *session
 	for {
@@ -210,8 +214,8 @@ func (t *Turn) ask(ctx context.Context, request func(*pawlv1.TurnLease) *pawlv1.
 }
 
 // Step makes a durable tool call and returns its result as JSON. payload is JSON. The step is stored
-// once per visit and key: a repeated execution of the turn gets the same answer. An error of the tool
-// is a [*Failure].
+// once for a visit and a key, so a repeated execution of the turn receives the same answer. If the tool
+// failed, the error is a [*Failure].
 func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestStep{RequestStep: &pawlv1.RequestStepRequest{
@@ -242,9 +246,9 @@ func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, err
 }
 
 // Write stores a piece of output as a record. Watchers of the run and of its A2A task receive it.
-// Unlike Output it survives a restart of the sidecar.
+// Unlike a piece of Output, it is still available after a restart of the sidecar.
 func (t *Turn) Write(ctx context.Context, piece *pawlv1.OutputPiece) error {
-	// The id marks a piece that is sent again after a broken connection as the same one.
+	// With the id, the sidecar recognizes a piece that is sent again after a broken connection.
 	id := "write-" + rand.Text()
 	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_WriteOutput{WriteOutput: &pawlv1.WriteOutputRequest{
@@ -274,8 +278,8 @@ func (t *Turn) answer(ctx context.Context, n uint32) (*pawlv1.Step, error) {
 // Output streams a piece of the turn's output to the run's watchers. It is not stored.
 func (t *Turn) Output(ctx context.Context, text string) error { return t.show(ctx, text, false) }
 
-// Reasoning streams a piece of the model's reasoning to the run's watchers, in order with Output. It
-// is marked as reasoning, is no part of the turn's output and is not stored.
+// Reasoning streams a piece of the model's reasoning to the run's watchers, in order with Output. It is
+// marked as reasoning. It is not part of the turn's output, and it is not stored.
 func (t *Turn) Reasoning(ctx context.Context, text string) error { return t.show(ctx, text, true) }
 
 func (t *Turn) show(ctx context.Context, text string, reasoning bool) error {
@@ -290,8 +294,8 @@ func (t *Turn) show(ctx context.Context, text string, reasoning bool) error {
 	return s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Output{Output: out}})
 }
 
-// turnFunc returns the function for a turn, and the turn's run if the worker serves it. do is nil if
-// there is no function. The caller holds mu.
+// turnFunc returns the function for a turn. If the worker serves the turn's run, it also returns the
+// run. do is nil if there is no function. The caller holds mu.
 func (w *Worker) turnFunc(a *pawlv1.TurnAssignment) (do TurnFunc, of *served) {
 	if run := w.served[a.GetLease().GetRunId()]; run != nil {
 		if do = run.turn(a.GetTurn().GetPrompt()); do == nil {
@@ -313,7 +317,8 @@ func noTurnFunc(_ context.Context, t *Turn) (Completion, error) {
 	return Completion{}, fmt.Errorf("%w %s", ErrNoTurnFunc, t.Assignment.GetTurn().GetPrompt())
 }
 
-// credit returns the credit of a finished turn. It is nil for a stopped worker and for a served run.
+// credit returns the credit that a finished turn frees. It is nil if the worker has stopped or serves
+// the turn's run.
 func (t *Turn) credit() *pawlv1.WorkCredits {
 	if t.w.stopped || t.run != nil {
 		return nil
@@ -321,7 +326,7 @@ func (t *Turn) credit() *pawlv1.WorkCredits {
 	return &pawlv1.WorkCredits{Turns: 1}
 }
 
-// drop removes a turn whose last request returned its credit.
+// drop removes a turn whose last request has already returned its credit.
 func (w *Worker) drop(t *Turn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

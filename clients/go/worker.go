@@ -17,78 +17,86 @@ import (
 )
 
 // TurnFunc executes one turn. Its context ends when the worker loses the turn. A [*Failure] sets the
-// code of a failed execution. Any other error fails the attempt and can be retried.
+// code of a failed execution. Any other error fails the attempt, and the turn can be retried.
 type TurnFunc func(context.Context, *Turn) (Completion, error)
 
 // ToolFunc executes one step and returns its result as JSON in UTF-8. Its context ends at the step's
-// deadline, or when the worker loses the step.
+// deadline or when the worker loses the step.
 type ToolFunc func(context.Context, *Step) (json.RawMessage, error)
 
-// Completion is the result of a turn. The zero value completes it without an event.
+// Completion is the result of a turn. The zero value completes the turn without an event.
 type Completion struct {
-	// Event is the event that the run follows; "" = none.
+	// Event is the event that the run follows. "" means none.
 	Event     string
 	Output    []*pawlv1.Part
 	Messages  []*pawlv1.Message
 	Artifacts []*pawlv1.ArtifactWrite
 	Usage     *pawlv1.Usage
-	// Await makes the run wait for an input or an authorisation. It excludes Event.
+	// Await makes the run wait for an input or an authorisation. It must not be set together with
+	// Event.
 	Await pawlv1.Awaiting
-	// Reply answers an A2A message with a message instead of a task.
+	// Reply means that an A2A message is answered with a message instead of a task.
 	Reply bool
-	// ConversationThroughStep is the last MODEL step whose messages join the conversation; 0 = none.
+	// ConversationThroughStep is a MODEL step. The messages of the turn up to this step are added to
+	// the conversation. 0 means that there is no such step.
 	ConversationThroughStep uint32
 }
 
 // Failure is the error of a [TurnFunc] or [ToolFunc] that sets the code of the failed execution. Code
-// has at most 128 bytes and Message at most 16 KiB; the rest is cut off.
+// may have at most 128 bytes and Message at most 16 KiB. Longer texts are cut off.
 type Failure struct {
 	Code, Message string
 	// Final means that another attempt cannot succeed.
 	Final bool
-	// Unknown means that the call may have taken effect, for example after a request without an
-	// answer. The pack's on_unknown decides how the run continues. Steps only, and not with Final.
+	// Unknown means that the call may have taken effect, for example if a request got no answer. The
+	// pack's on_unknown decides how the run continues. It is only for steps, and not together with
+	// Final.
 	Unknown bool
-	// Reject means that the agent refuses the work. It implies Final. Turns only.
+	// Reject means that the agent refuses the work. It implies Final. It is only for turns.
 	Reject bool
-	// RejectsAnswer means that the model's last answer in the turn is unusable. The next attempt repeats
-	// that round and sends Code and Message to the model. Turns only, and not with Final.
+	// RejectsAnswer means that the model's last answer in the turn is unusable. The next attempt
+	// repeats that round and sends Code and Message to the model. It is only for turns, and not
+	// together with Final.
 	RejectsAnswer bool
 }
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// WorkerConfig configures a [Worker]: the sidecar, the functions and how much it executes at once.
+// WorkerConfig configures a [Worker]. It contains the connection to the sidecar, the functions, and how
+// much work the worker executes at once.
 type WorkerConfig struct {
 	// Conn is the connection to the sidecar. Required.
 	Conn grpc.ClientConnInterface
-	// ID identifies the worker in its namespace. It stays the same over reconnects. Required.
+	// ID identifies the worker in its namespace. It must stay the same when the worker reconnects.
+	// Required.
 	ID string
 	// Namespace of the work. Default: "default".
 	Namespace string
-	// Packs are the packs that the worker serves, each as "id", "id@version" or a digest; at most 256.
-	// Default: all packs of the namespace.
+	// Packs are the packs that the worker serves, each as "id", "id@version" or a digest. There may be
+	// at most 256. Default: all packs of the namespace.
 	Packs []string
-	// Prompts, Agents and Tools are the functions by key. "*" is for keys without a function.
+	// Prompts, Agents and Tools map names to functions. "*" is for names that have no function of their
+	// own.
 	Prompts map[string]TurnFunc
 	Agents  map[string]TurnFunc
 	Tools   map[string]ToolFunc
-	// Turns and Steps bound how many are executed at once. Default: 1 if there are functions for them.
+	// Turns and Steps bound how many turns and steps are executed at once. Default: 1 if there are
+	// functions for them.
 	Turns, Steps int
-	// AllowUnknown accepts keys that no registered pack has. Default: the sidecar refuses them.
+	// AllowUnknown accepts names that no registered pack has. Default: the sidecar refuses them.
 	AllowUnknown bool
 	// Retry is the pause before a reconnect. Default: 100 ms.
 	Retry time.Duration
-	// Grace bounds how long Run finishes its work after its context ended. Unfinished work returns to
-	// the sidecar. Default: 30 s.
+	// Grace bounds the time in which Run finishes its work after its context has ended. Unfinished work
+	// is returned to the sidecar. Default: 30 s.
 	Grace time.Duration
-	// OnError receives each error of a function and each refused answer. Several goroutines call it.
-	// Default: errors are dropped.
+	// OnError is called with each error of a function, and with each refused answer. Several goroutines
+	// may call it. Default: errors are dropped.
 	OnError func(error)
 }
 
-// Worker executes turns and steps of a sidecar over one stream. Use [NewWorker]. Several goroutines
-// may call Serve.
+// Worker executes turns and steps of a sidecar over one stream. It is created with [NewWorker]. Several
+// goroutines may call Serve.
 type Worker struct {
 	cfg WorkerConfig
 	// ended is closed when Run returns.
@@ -99,7 +107,8 @@ type Worker struct {
 	received uint64
 
 	mu sync.Mutex
-	// session is the registered stream, or nil. changed is closed and replaced when session changes.
+	// session is the registered stream. It is nil if there is none. changed is closed and replaced when
+	// session changes.
 	session *session
 	changed chan struct{}
 	turns   map[string]*Turn
@@ -107,17 +116,18 @@ type Worker struct {
 	// served are the runs of EXECUTION_CALLER that the worker serves, by id.
 	served  map[string]*served
 	stopped bool
-	// over means that the worker starts no more functions. The sidecar takes back an assignment that
-	// arrives now when the stream ends.
+	// over means that the worker starts no more functions. If an assignment arrives now, the sidecar
+	// takes it back when the stream ends.
 	over bool
-	// running counts the functions in execution. idle is set when the worker stops, and closed when
-	// running is 0. A [sync.WaitGroup] does not allow assignments that arrive during Wait.
+	// running is the number of functions that are being executed. idle is set when the worker stops. It
+	// is closed when running is 0. A [sync.WaitGroup] is not used, because assignments may arrive
+	// during Wait.
 	running int
 	idle    chan struct{}
 }
 
-// NewWorker returns a worker with the given configuration. A missing Conn or ID is an error.
-// [Worker.Run] connects it.
+// NewWorker returns a worker with the given configuration. It returns an error if Conn or ID is
+// missing. [Worker.Run] connects the worker.
 func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if cfg.Conn == nil || cfg.ID == "" {
 		return nil, errors.New("worker: Conn and ID are required")
@@ -147,9 +157,9 @@ func (w *Worker) reportError(err error) {
 	}
 }
 
-// Run connects and executes work until ctx ends. After a broken connection it reconnects and keeps its
-// turns and steps. When ctx ends it accepts no more work, finishes its work within Grace and returns
-// nil. A refused registration is an error. Call Run once.
+// Run connects and executes work until ctx ends. If the connection breaks, it reconnects and keeps its
+// turns and steps. When ctx ends, it accepts no more work, finishes its work within Grace and returns
+// nil. If the registration is refused, it returns an error. Run may be called only once.
 func (w *Worker) Run(ctx context.Context) error {
 	defer close(w.ended)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -171,9 +181,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// stopWith drains the worker when ctx ends, and calls end when all functions have returned or after
-// Grace. A turn may wait for a step that only this worker executes, and a draining worker gets no
-// steps. The end of the stream then returns both to the sidecar.
+// stopWith drains the worker when ctx ends. It calls end when all functions have returned, or after
+// Grace. It does not wait longer, because a turn may wait for a step that only this worker executes,
+// and a draining worker gets no steps. The end of the stream then returns both to the sidecar.
 func (w *Worker) stopWith(ctx context.Context, end context.CancelFunc) {
 	<-ctx.Done()
 	w.mu.Lock()
@@ -191,7 +201,7 @@ func (w *Worker) stopWith(ctx context.Context, end context.CancelFunc) {
 	end()
 }
 
-// execute calls do in a new goroutine and counts it in running. The caller holds mu.
+// execute calls do in a new goroutine and counts it in running while it runs. The caller holds mu.
 func (w *Worker) execute(do func()) {
 	w.running++
 	go func() {
@@ -207,8 +217,8 @@ func (w *Worker) executed() {
 	w.settle()
 }
 
-// settled returns a channel that is closed when no function is in execution. No function starts after
-// that.
+// settled returns a channel that is closed when no function is being executed. After that no function
+// starts.
 func (w *Worker) settled() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -218,7 +228,7 @@ func (w *Worker) settled() <-chan struct{} {
 	return idle
 }
 
-// settle closes idle when no function is in execution. The caller holds mu.
+// settle closes idle if no function is being executed. The caller holds mu.
 func (w *Worker) settle() {
 	if w.running == 0 && w.idle != nil {
 		w.over = true
@@ -266,7 +276,8 @@ func (w *Worker) connect(ctx context.Context) error {
 	return s.receive(ctx)
 }
 
-// registration returns the worker's first message: its functions and the leases that it holds.
+// registration returns the worker's first message. It contains the names of its functions and the
+// leases that it holds.
 func (w *Worker) registration() *pawlv1.WorkRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,8 +303,8 @@ func (w *Worker) registration() *pawlv1.WorkRequest {
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// keep continues the turns and steps that the sidecar left to the worker, cancels the others, and asks
-// for work up to the free capacity.
+// keep continues the turns and steps that the worker still has according to the sidecar, and cancels
+// the others. Then it requests as much work as there is free capacity.
 func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 	w.mu.Lock()
 	turns, steps := map[string]*Turn{}, map[string]*Step{}
@@ -340,8 +351,8 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 	}
 }
 
-// sameTurn reports whether both leases belong to one delivery. A suspended or failed turn may be
-// assigned again before the receipt arrives, and the worker then holds both.
+// sameTurn reports whether both leases belong to the same delivery. If a turn was suspended or failed,
+// it may be assigned again before the receipt arrives, and then the worker holds both leases.
 func sameTurn(a, b *pawlv1.TurnLease) bool {
 	return a.GetRunId() == b.GetRunId() && a.GetTurnSeq() == b.GetTurnSeq() &&
 		a.GetAttempt() == b.GetAttempt() && a.GetDelivery() == b.GetDelivery()
@@ -356,7 +367,7 @@ func (w *Worker) use(s *session) {
 	w.changed = make(chan struct{})
 }
 
-// current waits for a session other than not, and returns it.
+// current waits for a session that is not equal to not, and returns it.
 func (w *Worker) current(ctx context.Context, not *session) (*session, error) {
 	for {
 		w.mu.Lock()

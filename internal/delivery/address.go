@@ -6,15 +6,15 @@ import (
 	"net/netip"
 )
 
-// special is a range of addresses that are local to a host or a network.
+// special is a range of addresses that are not public.
 type special struct {
 	prefix netip.Prefix
 	name   string
 }
 
-// specials are the ranges of IANA's special-purpose registries of IPv4 and IPv6, routed or not, and ranges
-// that RFCs have retired or reserved. IPv6 addresses outside of 2000::/3 are refused anyway; the entries for
-// them only give the log a name.
+// specials are the ranges in IANA's special-purpose registries for IPv4 and IPv6, routed or not, and
+// ranges that RFCs have retired or reserved. IPv6 addresses outside of 2000::/3 are refused in any
+// case. The entries for them exist only so that the log contains a name.
 var specials = []special{
 	{netip.MustParsePrefix("0.0.0.0/8"), "this network (RFC 791)"},
 	{netip.MustParsePrefix("10.0.0.0/8"), "private use (RFC 1918)"},
@@ -52,21 +52,22 @@ var specials = []special{
 	{netip.MustParsePrefix("ff00::/8"), "multicast (RFC 4291)"},
 }
 
-// globalUnicast is the range of IPv6 that is assigned for use on the Internet.
+// globalUnicast is the range of IPv6 addresses that are assigned for use on the Internet.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
 // errNotPublic is wrapped by the errors of guard.
 var errNotPublic = errors.New("is no public address; the operator can allow it (push_allow)")
 
-// guard refuses local addresses: a URL of a caller must not reach services that only this host can reach. It
-// checks the address that is about to be dialed, so that a later change of a name's address has no effect.
+// guard returns an error for local addresses, because the URL of a caller must not reach services that
+// only this host can reach. It checks the address that is about to be dialed, so that a later change of
+// the address of a name has no effect.
 func guard(address string, allow []netip.Prefix) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("address %q: %w", address, err)
 	}
-	// An IPv4 address in the form of IPv6 counts as IPv4. The zone is removed, because no prefix contains an
-	// address with one.
+	// An IPv4 address in IPv6 form is treated as IPv4. The zone is removed, because no prefix contains
+	// an address with a zone.
 	ip := at.Addr().Unmap().WithZone("")
 	for _, prefix := range allow {
 		if prefix.Contains(ip) {

@@ -8,8 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// callOff cancels the task of a delegation that is no longer wanted. It removes the row when the agent has
-// confirmed, or has been unreachable for too long: then the agent's own limits end the task.
+// callOff cancels the task of a delegation that is no longer needed. It removes the row when the agent
+// has confirmed the cancellation, or when the agent has been unreachable for too long. In the latter
+// case the agent's own limits end the task.
 func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 	since, pause := time.Now(), time.Duration(0)
 	for ctx.Err() == nil {
@@ -17,7 +18,7 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 		fault, ok := errors.AsType[*machine.AgentFault](err)
 		done := err == nil || ok && (fault.Kind != machine.AgentUnreachable || time.Since(since) >= o.cfg.GiveUp)
 		if machine.IsDeleted(err) || machine.IsErased(err) {
-			// The row was removed together with the run or its values.
+			// The row was removed together with the run or its values, so there is nothing to do.
 			return
 		}
 		if errors.Is(err, machine.ErrNoStep) {
@@ -33,9 +34,10 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 	}
 }
 
-// cancel cancels the agent's task. A message that was never sent has no task ([machine.ErrNoStep]). If the id
-// of the task is unknown, the message may have arrived. Then cancel sends the same message again to learn the
-// id, but only to an agent for which a repeat is idempotent, and only if the message could be sent now.
+// cancel cancels the agent's task. If the message was never sent, there is no task
+// ([machine.ErrNoStep]). If the message may have arrived but the id of the task is unknown, cancel
+// sends the same message again in order to get the id. It does so only if a repeat is idempotent for
+// the agent and if the message may be sent now.
 func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 	del, err := o.cfg.Delegations.CalledOff(ctx, row)
 	if err != nil {
@@ -47,7 +49,8 @@ func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 	}
 	task := del.Remote.TaskID
 	if task == "" && (del.Remote.Sent != machine.SentRepeatable || !peer.Idempotent()) {
-		// Sending the message to learn the id could begin the task. The agent's own limits end it.
+		// A message that is sent only to get the id could begin the task. The agent's own limits end
+		// the task.
 		return nil
 	}
 	if task == "" {

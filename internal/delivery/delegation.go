@@ -10,27 +10,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// delegation is one attempt of a step that an agent executes. It sends the message of the step, then follows
-// the agent's task to its end, through all interruptions.
+// delegation is one attempt of a step that an agent executes. It sends the message of the step and then
+// follows the agent's task until the task has ended. It continues after broken connections.
 type delegation struct {
 	o    *Outbox
 	row  machine.OutboxRow
 	news <-chan struct{}
-	// since is when the agent became unreachable; zero while it is reachable. pause is the last wait; it
-	// grows until there is news.
+	// since is the time when the agent became unreachable. It is zero while the agent is reachable.
+	// pause is the length of the last pause. It grows until the task changes.
 	since time.Time
 	pause time.Duration
 	// hasTask means that the agent has a task for the delegation.
 	hasTask bool
-	// unsent means that this process announced the message in the journal, and that the message certainly
-	// did not arrive. The journal does not say that yet.
+	// unsent means that this process announced the message in the journal and that the message
+	// certainly did not arrive. The journal does not contain the latter yet.
 	unsent bool
-	// doubt means that the message may have been sent, and that it is unknown whether it arrived.
+	// doubt means that the message may have been sent but it is unknown whether it arrived.
 	doubt bool
 }
 
 var (
-	// errOver ends a delegation that was answered or is no longer wanted.
+	// errOver means that a delegation was answered or is no longer needed.
 	errOver = errors.New("the delegation is over")
 	// errLook means that the delegation may have changed and must be read again.
 	errLook = errors.New("look again")
@@ -53,8 +53,8 @@ func (d *delegation) run(ctx context.Context) {
 	}
 }
 
-// advance does the next action: it sends the message or the caller's answer, or follows the task until the
-// task asks a question or ends.
+// advance does the next action. It sends the message or the caller's answer, or it follows the task
+// until the task asks a question or ends.
 func (d *delegation) advance(ctx context.Context) error {
 	del, err := d.o.cfg.Delegations.Delegation(ctx, d.row)
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *delegation) advance(ctx context.Context) error {
 	return d.handleTask(ctx, &del, card, task)
 }
 
-// wait waits until the delegation may have changed. It is for a run that is paused.
+// wait waits until the delegation may have changed. It is used while the run is paused.
 func (d *delegation) wait(ctx context.Context) error {
 	select {
 	case <-d.news:
@@ -97,11 +97,12 @@ func (d *delegation) wait(ctx context.Context) error {
 	return errLook
 }
 
-// ask sends the step's message to the agent. The journal records the sending first. If a cancellation, a
-// pause or the end of an approval came before that record, the message is not sent. An agent without
-// idempotent sends gets the message once, except if the pack permits a repeat: if it is unknown whether the
-// message arrived, the pack's on_unknown decides. That holds even if the agent's present configuration
-// declares idempotent sends, because another agent may have received the message.
+// ask sends the step's message to the agent. The journal first records that the message is about to be
+// sent. If a cancellation, a pause or the end of an approval was recorded before, the message is not
+// sent. If the agent's sends are not idempotent, the agent gets the message only once, unless the pack
+// permits a repeat: if it is unknown whether the message arrived, the pack's on_unknown decides. This
+// is also true if the agent's current configuration declares idempotent sends, because another agent
+// may have received the message.
 func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
 	message, err := messageOf(peer, del)
 	if err != nil {
@@ -139,7 +140,7 @@ func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation
 	return task, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost+": "+err.Error()))
 }
 
-// sending returns what the journal records about a message before it is sent.
+// sending returns the value that the journal records before a message is sent to this agent.
 func sending(peer Peer) machine.Sending {
 	if peer.Idempotent() {
 		return machine.SentRepeatable
@@ -171,8 +172,9 @@ func (d *delegation) withdraw(ctx context.Context) error {
 	return err
 }
 
-// mayHaveArrived reports whether the agent may have received the message, after an error: the connection broke
-// at a bad moment, or the answer could not be read.
+// mayHaveArrived reports whether the agent may have received the message although there was an error.
+// This is possible if the connection broke after the message was sent, or if the answer could not be
+// read.
 func mayHaveArrived(err error) bool {
 	fault, ok := errors.AsType[*machine.AgentFault](err)
 	switch {
@@ -184,17 +186,19 @@ func mayHaveArrived(err error) bool {
 	return fault.Code == resultTooLarge || fault.Code == brokeProtocol
 }
 
-// mayRepeat reports whether a repeated message does no harm, or the pack accepts that it may.
+// mayRepeat reports whether the message may be sent again, because a repeat does no harm or the pack
+// permits it.
 func mayRepeat(peer Peer, del *machine.Delegation) bool {
 	return peer.Idempotent() || del.OnUnknown == machine.Retry
 }
 
-// answer sends the caller's answer to the agent's question. If the agent refuses the answer because its author
-// had no right to give it, the question stays open together with the refusal, and another principal may answer
-// it.
+// answer sends the caller's answer to the agent's question. If the agent refuses the answer because its
+// author had no right to give it, the question stays open together with the refusal, and another
+// principal may answer it.
 //
-// An agent without idempotent sends gets the answer once: the answer is first removed from the journal. If it
-// does not arrive, the question is still open, which following the task shows.
+// If the agent's sends are not idempotent, the agent gets the answer only once. For this purpose the
+// answer is first removed from the journal. If it does not arrive, the question is still open, and this
+// becomes known when the task is followed.
 func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
 	message := answerOf(del)
 	if !mayRepeat(peer, del) {
@@ -211,7 +215,8 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 	task, err := peer.Send(ctx, del, message)
 	fault, ok := errors.AsType[*machine.AgentFault](err)
 	if ok && fault.Kind == machine.AgentRefuses {
-		// Another client may have answered, and the task may have ended. Then its end counts.
+		// Another client may have answered, and the task may have ended. In this case the end of the
+		// task is used.
 		if now, gone := peer.Get(ctx, del.Remote.TaskID); gone == nil && now.State.Ended() {
 			return now, nil
 		}
@@ -228,8 +233,9 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 	return task, err
 }
 
-// follow waits until the task asks a question, has ended, or the caller's answer is there (errLook). After a
-// broken stream it reads the task. If the agent does not know the task any more, the outcome is unknown.
+// follow waits until the task asks a question, the task has ended, or the caller has answered
+// (errLook). If the stream breaks, it reads the task. If the agent no longer knows the task, the
+// outcome is unknown.
 func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
 	listen, stop := context.WithTimeout(ctx, d.o.cfg.Follow)
 	defer stop()
@@ -249,7 +255,7 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 	case moved != nil:
 		return *moved, nil
 	case errors.Is(interrupted, context.DeadlineExceeded):
-		// The stream reached its maximum time without an event, so it may be broken.
+		// The stream reached its maximum time without an event, so the connection may be broken.
 		d.pause = 0
 	case interrupted != nil:
 		return machine.AgentTask{}, errLook
@@ -261,13 +267,13 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 		return task, d.resolve(ctx, unknown("AGENT_NO_TASK", "the agent no longer knows its task "+del.Remote.TaskID))
 	}
 	if err == nil && task.State.Asking() == del.Remote.Asking && !task.State.Ended() {
-		// There was no event. Open the stream again after a pause.
+		// There was no event, so the stream is opened again after a pause.
 		d.pause = d.o.sleep(ctx, d.pause)
 	}
 	return task, err
 }
 
-// stopOnNews ends a stream of the agent when the delegation changes on this side.
+// stopOnNews ends a stream of the agent when the delegation changes in this sidecar.
 func (d *delegation) stopOnNews(listen context.Context, stop context.CancelFunc) <-chan struct{} {
 	stopped := make(chan struct{})
 	go func() {
@@ -281,12 +287,13 @@ func (d *delegation) stopOnNews(listen context.Context, stop context.CancelFunc)
 	return stopped
 }
 
-// handleTask records the agent's answer about the task: a new task, a question, or the end of the task.
+// handleTask records the agent's answer about the task. This is a new task, a question, or the end of
+// the task.
 func (d *delegation) handleTask(ctx context.Context, del *machine.Delegation, card string, task machine.AgentTask) error {
 	known := del.Remote
 	task.Usage = assumed(&task, del.Lease)
 	if task.ID == "" && task.State == machine.AgentCompleted {
-		// The agent has answered with a message instead of a task. That ends the task, if there is one.
+		// The agent has answered with a message instead of a task. If there is a task, this ends it.
 		task.ID = known.TaskID
 		return d.resolve(ctx, outcomeOf(task, card, del.Keyed))
 	}
@@ -303,8 +310,9 @@ func (d *delegation) handleTask(ctx context.Context, del *machine.Delegation, ca
 	return d.resolve(ctx, outcomeOf(task, card, del.Keyed))
 }
 
-// note records the id of the task and its question, if they are new. It does so even if the task had already
-// failed when it was first read, as after a crash, because a result names its task.
+// note records the id of the task and its question if they are new. It also does so if the task had
+// already failed when it was first read, for example after a crash, because a result contains the id of
+// its task.
 func (d *delegation) note(ctx context.Context, remote, known machine.Remote, said []machine.Part) error {
 	if remote == known {
 		return nil
@@ -321,7 +329,7 @@ func (d *delegation) note(ctx context.Context, remote, known machine.Remote, sai
 	return err
 }
 
-// resolve records the outcome of the step. A result that the run cannot accept becomes a failure of the step,
+// resolve records the outcome of the step. If the run cannot accept the result, the step fails,
 // although the agent did the work.
 func (d *delegation) resolve(ctx context.Context, outcome machine.Outcome) error {
 	err := d.o.cfg.Delegations.ResolveDelegation(ctx, d.row, outcome)
@@ -334,7 +342,8 @@ func (d *delegation) resolve(ctx context.Context, outcome machine.Outcome) error
 	return errOver
 }
 
-// lasting returns the error of the engine that the same input would cause again, or nil.
+// lasting returns the error of the engine if the same input would cause the same error again. Otherwise
+// it returns nil.
 func lasting(err error) *machine.Error {
 	refusal, ok := errors.AsType[*machine.Error](err)
 	if !ok || refusal.Code == machine.CodeUnavailable {
@@ -347,8 +356,8 @@ func lasting(err error) *machine.Error {
 	return refusal
 }
 
-// failed handles an error. It waits after an error that may be temporary. It fails the step after any other
-// error, or if errors last too long. It reports whether the delegation is over.
+// failed handles an error. If the error may be temporary, it waits. For any other error, or if errors
+// last too long, it makes the step fail. It reports whether the delegation is over.
 func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	fault, ok := errors.AsType[*machine.AgentFault](cause)
 	if d.since.IsZero() {
@@ -361,7 +370,7 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	if lasting {
 		outcome := failure(fault.Code, fault.Message, true)
 		outcome.Unknown = d.hasTask || d.doubt
-		// A message that the agent refused or did not get consumes no budget.
+		// A message that the agent refused or did not receive consumes no budget.
 		outcome.Metered = !d.hasTask && (fault.Code == "AGENT_REFUSED" || !d.doubt)
 		err := d.resolve(ctx, outcome)
 		if errors.Is(err, errOver) || errors.Is(err, machine.ErrNoStep) {
@@ -374,7 +383,7 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	return false
 }
 
-// sleep waits for the pause that follows the given pause, and returns it.
+// sleep waits and returns the length of the pause. before is the length of the previous pause.
 func (o *Outbox) sleep(ctx context.Context, before time.Duration) time.Duration {
 	pause := min(max(2*before, o.cfg.Pause), o.cfg.MaxPause)
 	timer := time.NewTimer(pause)

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Poster sends one event of a subscription to its receiver. An error means that the try failed.
+// Poster sends one event of a subscription to its receiver. An error means that the attempt failed.
 type Poster interface {
 	Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error
 }
@@ -21,31 +21,33 @@ type Poster interface {
 type Counts interface {
 	// Delivery counts a try, with its outcome.
 	Delivery(kind machine.SubscriptionKind, became Became)
-	// DeliveryFault counts an internal error that blocks a delivery.
+	// DeliveryFault counts an internal error that blocks a delivery. doing is the action during which
+	// the error occurred.
 	DeliveryFault(kind machine.SubscriptionKind, doing Doing)
 }
 
-// Became is the outcome of one try of a delivery.
+// Became is the outcome of one attempt of a delivery.
 type Became string
 
-// Outcomes of a try: the event arrived, the try failed, or it failed and was the last one.
+// These are the outcomes of an attempt: the event arrived, the attempt failed, or the last attempt
+// failed.
 const (
 	Delivered Became = "delivered"
 	Failed    Became = "failed"
 	Dead      Became = "dead"
 )
 
-// Doing is what a delivery was doing when an internal error occurred.
+// Doing is the action of a delivery during which an internal error occurred.
 type Doing string
 
-// What a delivery can be doing: reading from the store, or storing its position.
+// These are the actions: reading from the store, and storing the position.
 const (
 	Reading Doing = "read"
 	Storing Doing = "store"
 )
 
-// Serve starts the deliveries of a new or changed subscription. It returns after the deliveries of
-// the earlier version have ended.
+// Serve starts the deliveries of a new or changed subscription. It returns after the deliveries of the
+// earlier version of the subscription have ended.
 func (o *Outbox) Serve(key machine.SubscriptionKey) {
 	feed := o.cfg.Feeds[key.Kind]
 	o.mu.Lock()
@@ -77,9 +79,9 @@ func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
 	}
 }
 
-// Stop ends the deliveries of a removed subscription. After it returns, the receiver gets no more
-// messages. Serve of a new subscription with the same key may have been called before, so Stop
-// starts the deliveries of that one again.
+// Stop ends the deliveries of a removed subscription. After it has returned, the receiver gets no more
+// messages. If Serve was already called for a new subscription with the same key, Stop starts the
+// deliveries of the new one again.
 func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Lock()
 	s := o.subs[key]
@@ -87,13 +89,13 @@ func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Unlock()
 	s.end()
 	if s != nil {
-		// If there is no new subscription, the deliveries end at once.
+		// If there is no new subscription, these deliveries end immediately.
 		o.Serve(key)
 	}
 }
 
-// end stops the deliveries of a subscription and waits until they have ended. It does nothing for a
-// nil sender.
+// end stops the deliveries of a subscription and waits until they have ended. For a nil sender it does
+// nothing.
 func (s *sender) end() {
 	if s != nil {
 		s.stop()
@@ -101,22 +103,22 @@ func (s *sender) end() {
 	}
 }
 
-// delivery sends the events of one subscription in order. It tries each event until the event
-// arrives or becomes a dead letter.
+// delivery sends the events of one subscription in order. It tries to send each event until the event
+// has arrived or becomes a dead letter.
 type delivery struct {
 	o    *Outbox
 	key  machine.SubscriptionKey
 	feed Feed
-	// sub is the subscription as it was last stored.
+	// sub is the subscription in the form in which it was last stored.
 	sub *machine.Subscription
-	// position stores the position of the subscription after delivered events.
+	// position stores the position of the subscription after the delivered events.
 	position position
-	// moved means that a delivery succeeded since the last internal error.
+	// moved reports whether a delivery has succeeded since the last internal error.
 	moved bool
 }
 
-// run delivers until the subscription or ctx has ended. After an internal error it waits. The wait
-// becomes longer with each error until a delivery succeeds.
+// run delivers until the subscription or ctx has ended. After an internal error it waits. The wait gets
+// longer with each error, until a delivery succeeds.
 func (d *delivery) run(ctx context.Context) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
@@ -173,8 +175,8 @@ func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	}
 }
 
-// allowed returns an error if the owner may no longer read the records. A change of that right is
-// stored in the subscription's LastError, where the owner or an operator can see it.
+// allowed returns an error if the owner may no longer read the records. A change of this right is
+// stored in the subscription's LastError, where the owner and the operator can see it.
 func (d *delivery) allowed(ctx context.Context) error {
 	refused := d.feed.May(d.sub)
 	why := ""
@@ -192,11 +194,12 @@ func (d *delivery) allowed(ctx context.Context) error {
 	return errors.Join(refused, d.note(ctx, sub, nil))
 }
 
-// lostRight is the beginning of the error for an owner that has lost its right.
+// lostRight is the beginning of the error text for an owner that has lost its right.
 const lostRight = "OWNER_LOST_RIGHT"
 
-// storePending stores the position after events that were delivered before an internal error, so that
-// they are not sent again. If the subscription was replaced in the meantime, it forgets the position.
+// storePending stores the position after the events that were delivered before an internal error, so
+// that these events are not sent again. If the subscription was replaced in the meantime, the position
+// is dropped.
 func (d *delivery) storePending(ctx context.Context) error {
 	err := d.flush(ctx)
 	if errors.Is(err, machine.ErrSubscriptionChanged) {
@@ -216,8 +219,8 @@ func (d *delivery) finish(ctx context.Context) error {
 	return io.EOF
 }
 
-// deliverAll delivers events in order. The position after an event is stored while the next event is
-// sent. At the end, all positions are stored before deliverAll returns.
+// deliverAll delivers events in order. While it sends an event, the position after the previous event
+// is stored. When deliverAll returns, all positions are stored.
 func (d *delivery) deliverAll(ctx context.Context, events []machine.Delivery) error {
 	for i := range events {
 		if err := d.deliver(ctx, &events[i]); err != nil {
@@ -227,7 +230,7 @@ func (d *delivery) deliverAll(ctx context.Context, events []machine.Delivery) er
 	return d.flush(ctx)
 }
 
-// deliver tries one event until it arrives or becomes a dead letter.
+// deliver tries to send one event until the event has arrived or becomes a dead letter.
 func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 	for {
 		if err := d.due(ctx); err != nil {
@@ -241,7 +244,7 @@ func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 		}
 		cause := d.o.cfg.Post.Post(ctx, d.sub, *event)
 		if cause == nil {
-			// The receiver's answer counts even if ctx has ended in the meantime.
+			// The answer of the receiver is used even if ctx has ended in the meantime.
 			d.moved = true
 			d.o.count(d.key.Kind, Delivered)
 			return d.advance(ctx, event)
@@ -258,8 +261,8 @@ func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 	}
 }
 
-// retry records a failed try. After the last try the event becomes a dead letter, given is true, and
-// the next event follows.
+// retry records a failed attempt. If it was the last attempt, the event becomes a dead letter, given is
+// true, and the next event can be sent.
 func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause error) (given bool, err error) {
 	now, sub := time.Now(), *d.sub
 	sub.Attempts++
@@ -282,8 +285,8 @@ func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause err
 	return true, d.note(ctx, sub, letter)
 }
 
-// note stores a changed subscription, and a dead letter if there is one. It fails if another caller
-// has changed the subscription since it was read.
+// note stores a changed subscription and, if there is one, a dead letter. It returns an error if
+// another caller has changed the subscription after it was read.
 func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *machine.DeadLetter) error {
 	if err := d.o.cfg.Subscriptions.NoteTry(ctx, sub, d.sub, letter); err != nil {
 		return err
@@ -292,11 +295,12 @@ func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *m
 	return nil
 }
 
-// clockRecheck is the longest sleep before due reads the clock again. The operator may have set the clock meanwhile.
+// clockRecheck is the longest time that due sleeps before it reads the clock again. The operator may
+// set the clock in the meantime.
 const clockRecheck = time.Second
 
-// due waits for the time of the next try, but not longer than MaxRetry: the clock may have been set
-// back since the time was stored.
+// due waits until the time of the next attempt, but not longer than MaxRetry, because the clock may
+// have been set back after the time was stored.
 func (d *delivery) due(ctx context.Context) error {
 	begun := time.Now()
 	for {
@@ -324,7 +328,7 @@ func (o *Outbox) fault(kind machine.SubscriptionKind, doing Doing) {
 	}
 }
 
-// Resend sends a dead letter once more, and removes the letter if it arrives.
+// Resend sends a dead letter again. If the letter arrives, Resend removes it.
 func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
 	sub, err := o.cfg.Subscriptions.Subscription(ctx, key)
 	if err != nil {

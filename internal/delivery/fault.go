@@ -6,9 +6,9 @@ import (
 	"net/url"
 )
 
-// publicMessage returns the text of an error for the owner of a subscription. It may contain the host name that
-// the owner gave, but not the name's address, its resolver or this host's addresses. The log has more
-// ([withoutURL]).
+// publicMessage returns the text of an error for the owner of a subscription. It may contain the host
+// name in the owner's URL, but not the address of this name, its resolver, or the addresses of this
+// host. The log contains more ([withoutURL]).
 func publicMessage(err error) string {
 	if err == nil {
 		return ""
@@ -37,7 +37,8 @@ func publicMessage(err error) string {
 	return err.Error()
 }
 
-// withoutURL returns the error for the log, without the receiver's URL, which may contain a secret.
+// withoutURL returns the error for the log. It does not contain the receiver's URL, because the URL may
+// contain a secret.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err

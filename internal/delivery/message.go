@@ -8,9 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// messageOf returns the message that begins a delegation. It is also used when the message is sent again to
-// learn the task's id. The message id consists of run, step and attempt, so it is always the same. messageOf
-// fails if the agent would not apply the run's lists of tools.
+// messageOf returns the message that begins a delegation. It is also used when the message is sent
+// again in order to get the task's id. The message id consists of the run, the step and the attempt, so
+// it is always the same. messageOf returns an error if the agent would not apply the run's lists of
+// tools.
 func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
 	if !mayPass(peer, d) {
 		return machine.AgentMessage{}, &machine.AgentFault{Kind: machine.AgentRefuses, Code: "AGENT_UNBOUND", Unsent: true, Message: fmt.Sprintf(
@@ -40,13 +41,14 @@ func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
 	return m, nil
 }
 
-// mayPass reports whether the agent applies the lists of tools of the run, or the operator's own list names the
-// agent, which permits agents that do not apply them.
+// mayPass reports whether the delegation may be sent to the agent with the run's lists of tools. This
+// is the case if the agent applies the lists, or if the operator's own list names the agent.
 func mayPass(peer Peer, del *machine.Delegation) bool {
 	return peer.Bound() || !del.Policy.Binds() || del.Policy.Named
 }
 
-// answerOf returns the message with the caller's answer to a question. Its id contains the record of the answer.
+// answerOf returns the message with the caller's answer to a question. The message id contains the
+// record of the answer.
 func answerOf(d *machine.Delegation) machine.AgentMessage {
 	return machine.AgentMessage{
 		ID:     fmt.Sprintf("%s/%d", messageID(&d.Row), d.Remote.Answer),

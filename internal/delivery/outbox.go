@@ -29,29 +29,30 @@ const scanPage = 1 << 20
 type Config struct {
 	Delegations   Delegations
 	Subscriptions Subscriptions
-	// Directory knows the agents. If it is nil, delegations wait.
+	// Directory finds the agents. If it is nil, delegations wait.
 	Directory Directory
-	// Feeds returns the events of subscriptions, by kind. A kind without a feed gets no deliveries.
+	// Feeds provide the events of subscriptions, by kind. A subscription whose kind has no feed gets no
+	// deliveries.
 	Feeds map[machine.SubscriptionKind]Feed
-	// Post delivers one event. Default: an HTTP POST that reaches no private address.
+	// Post delivers one event. Default: an HTTP POST that can reach only public addresses.
 	Post Poster
-	// Tries is the number of tries after which a delivery becomes a dead letter. Default 12, which takes
-	// 17 min.
+	// Tries is the number of attempts after which a delivery becomes a dead letter. Default 12, which
+	// takes 17 min.
 	Tries int
-	// MaxRetry is the longest pause between two tries of a delivery. Default 10 min.
+	// MaxRetry is the longest pause between two attempts of a delivery. Default 10 min.
 	MaxRetry time.Duration
-	// Counts counts the outcomes of deliveries; nil means no counts.
+	// Counts counts the outcomes of deliveries. It may be nil.
 	Counts Counts
-	// Log receives errors that no caller gets. Default: discarded.
+	// Log receives errors that are not returned to a caller. Default: the log is discarded.
 	Log *slog.Logger
-	// Pause and MaxPause are the first and the longest wait before an unreachable agent is tried again.
-	// Defaults 250 ms and 30 s.
+	// Pause is the first pause and MaxPause the longest pause before an unreachable agent is tried
+	// again. Defaults 250 ms and 30 s.
 	Pause    time.Duration
 	MaxPause time.Duration
 	// GiveUp is how long an agent may be unreachable before the step fails. Default 5 min.
 	GiveUp time.Duration
-	// Follow is the longest time that one stream of a task stays open. Then it is opened again, so that
-	// a dead connection is noticed. Default 10 min.
+	// Follow is the longest time for which one stream of a task stays open. After that the stream is
+	// opened again, so that a broken connection is noticed. Default 10 min.
 	Follow time.Duration
 }
 
@@ -78,7 +79,7 @@ func orDefault(d, def time.Duration) time.Duration {
 	return d
 }
 
-// Outbox sends the messages and events that are in the store. Use [New].
+// Outbox sends the messages and events that are in the store. It is created with [New].
 type Outbox struct {
 	cfg Config
 
@@ -86,7 +87,7 @@ type Outbox struct {
 	// ctx is set while Run is running.
 	ctx  context.Context //nolint:containedctx // the life of the goroutines, not of a call
 	live map[machine.OutboxRow]*sender
-	// subs are the subscriptions whose events are being delivered.
+	// subs are the subscriptions whose events are currently delivered.
 	subs  map[machine.SubscriptionKey]*sender
 	tasks sync.WaitGroup
 }
@@ -94,7 +95,7 @@ type Outbox struct {
 // sender is the running goroutine of one row or one subscription.
 type sender struct {
 	stop context.CancelFunc
-	// news holds at most one token, which means that the delegation may have changed.
+	// news contains at most one token. The token means that the delegation may have changed.
 	news chan struct{}
 	// done is closed when the goroutine of a subscription has ended.
 	done chan struct{}
@@ -108,7 +109,8 @@ func New(cfg Config) (*Outbox, error) {
 	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
 }
 
-// Run sends until ctx ends: first the stored items, then those that [Outbox.Observe] gets.
+// Run sends until ctx ends. It first sends the stored items, and then the items that are passed to
+// [Outbox.Observe].
 func (o *Outbox) Run(ctx context.Context) error {
 	o.mu.Lock()
 	o.ctx = ctx
@@ -154,7 +156,7 @@ func (o *Outbox) subscribed(ctx context.Context) error {
 	return nil
 }
 
-// patient calls read again as long as the store is unavailable. It returns no items if ctx has ended.
+// patient calls read repeatedly while the store is unavailable. If ctx has ended, it returns no items.
 func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([]T, error) {
 	for pause := time.Duration(0); ; {
 		got, err := read()
@@ -187,13 +189,13 @@ func (o *Outbox) Observe(b *machine.Batch) {
 	}
 }
 
-// named returns a row with its namespace, which the rows of a batch may not have.
+// named returns a row with its namespace. The rows of a batch may not contain it.
 func named(b *machine.Batch, row machine.OutboxRow) machine.OutboxRow {
 	row.Namespace = b.State.Namespace
 	return row
 }
 
-// begin starts the sender of a row, if it is not running.
+// begin starts the sender of a row. If it is already running, begin does nothing.
 func (o *Outbox) begin(row machine.OutboxRow) {
 	if o.cfg.Directory == nil || row.Kind != machine.OutboxDelegation && row.Kind != machine.OutboxCancel {
 		return
@@ -218,7 +220,7 @@ func (o *Outbox) begin(row machine.OutboxRow) {
 	})
 }
 
-// untilDue waits until a row is due. It returns false if the row is not wanted any more.
+// untilDue waits until a row is due. It returns false if the row is no longer needed.
 func untilDue(ctx context.Context, row machine.OutboxRow) bool {
 	left := time.Until(time.Unix(0, row.Due))
 	if left <= 0 {
@@ -243,7 +245,7 @@ func (o *Outbox) forget(row machine.OutboxRow, s *sender) {
 	}
 }
 
-// end stops the sender of a row that is no longer wanted.
+// end stops the sender of a row that is no longer needed.
 func (o *Outbox) end(row machine.OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -252,7 +254,8 @@ func (o *Outbox) end(row machine.OutboxRow) {
 	}
 }
 
-// wake makes the delegation of a step, or with 0 all delegations of a run, read their state again.
+// wake makes the delegation of a step read its state again. If step is 0, it does this for all
+// delegations of a run.
 func (o *Outbox) wake(s *machine.State, step uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,17 +10,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Limits of what the outcome of an agent's task may contain, in bytes.
+// These constants limit the contents of the outcome of an agent's task, in bytes.
 const (
 	maxResult = 1 << 20
-	// Codes of unusable answers. Packages that call agents use them too.
+	// These are the codes of unusable answers. Other packages that call agents also use them.
 	resultTooLarge = "AGENT_RESULT_TOO_LARGE"
 	brokeProtocol  = "AGENT_PROTOCOL"
 	maxCode        = 128
 	maxMessage     = 16 << 10
 )
 
-// result is the JSON with which the step of a delegation is answered (semantics section 10).
+// result is the JSON that is the answer to the step of a delegation (semantics section 10).
 type result struct {
 	Status    string                     `json:"status"`
 	Reason    string                     `json:"reason,omitempty"`
@@ -30,9 +30,10 @@ type result struct {
 	CardURL   string                     `json:"card_url,omitempty"`
 }
 
-// outcomeOf returns the outcome of a task that has ended. Only a failure that the agent confirms may be retried:
-// an exhausted budget, an escalation or a cancellation would occur again. For a step with a business key, the
-// outcome is unknown if the agent may have had effects, so that the key is released only if there were none.
+// outcomeOf returns the outcome of a task that has ended. Only a failure that the agent reports may be
+// retried, because an exhausted budget, an escalation or a cancellation would occur again. For a step
+// with a business key, the outcome is unknown if the agent may have had effects. So the key is released
+// only if there were none.
 func outcomeOf(task machine.AgentTask, card string, keyed bool) machine.Outcome {
 	outcome := endOf(task, card)
 	outcome.Usage, outcome.Metered = task.Usage, task.Metered
@@ -40,12 +41,13 @@ func outcomeOf(task machine.AgentTask, card string, keyed bool) machine.Outcome 
 	return outcome
 }
 
-// didNothing reports whether the agent rejected the work without having called a tool.
+// didNothing reports whether the agent rejected the work before it called a tool.
 func didNothing(task *machine.AgentTask) bool {
 	return task.State == machine.AgentRejected && task.Usage.ToolCalls == 0
 }
 
-// assumed returns the usage that a task reports. For figures that it does not report, the lease is assumed.
+// assumed returns the usage that a task reports. For figures that it does not report, the amounts of
+// the lease are used.
 func assumed(task *machine.AgentTask, lease machine.Amount) machine.Usage {
 	u := task.Usage
 	if !task.Metered {
@@ -81,8 +83,8 @@ func endOf(task machine.AgentTask, card string) machine.Outcome {
 	return machine.Outcome{OK: true, Result: raw}
 }
 
-// answerIn returns the result of a task: its output, otherwise the message of its status, otherwise its only
-// artifact.
+// answerIn returns the result of a task. This is its output if there is one. Otherwise it is the
+// message of its status and, if there is no message, its only artifact.
 func answerIn(task *machine.AgentTask) []machine.Part {
 	switch {
 	case len(task.Output) > 0:
@@ -95,7 +97,8 @@ func answerIn(task *machine.AgentTask) []machine.Part {
 	return nil
 }
 
-// artifactsOf returns the artifacts by name. If a name occurs again, the artifact's id or a number is added to it.
+// artifactsOf returns the artifacts by name. If a name occurs more than once, the artifact's id or a
+// number is added to it.
 func artifactsOf(artifacts []machine.AgentArtifact) map[string]json.RawMessage {
 	if len(artifacts) == 0 {
 		return nil
@@ -141,22 +144,22 @@ func failure(code, message string, final bool) machine.Outcome {
 	return machine.Outcome{Error: machine.Fault{Code: clip(code, maxCode), Message: clip(message, maxMessage)}, Final: final}
 }
 
-// unknown returns the outcome of work that may or may not have been done.
+// unknown returns the outcome for work that may or may not have been done.
 func unknown(code, message string) machine.Outcome {
 	outcome := failure(code, message, false)
 	outcome.Unknown = true
 	return outcome
 }
 
-// done returns the outcome of work that the agent has begun or done, and whose result is
-// unusable. It is not retried.
+// done returns the outcome for work that the agent has begun or done but whose result is unusable. The
+// step is not retried.
 func done(code, message string) machine.Outcome {
 	outcome := unknown(code, message)
 	outcome.Final = true
 	return outcome
 }
 
-// clip shortens a text to at most most bytes, between two characters.
+// clip shortens a text to at most `most` bytes. It cuts between two characters.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -168,8 +171,8 @@ func clip(s string, most int) string {
 	return s
 }
 
-// valueOf converts parts to one JSON value: text becomes a string, a single JSON part stays as it is, and
-// anything else becomes a list of objects.
+// valueOf converts parts to one JSON value. Text becomes a string, a single JSON part is used
+// unchanged, and all other parts become a list of objects.
 func valueOf(parts []machine.Part) json.RawMessage {
 	switch {
 	case len(parts) == 0:
@@ -193,7 +196,7 @@ func valueOf(parts []machine.Part) json.RawMessage {
 	return raw
 }
 
-// part is one element of the list to which several parts are converted.
+// part is one element of the list that represents several parts.
 type part struct {
 	Text      string          `json:"text,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`

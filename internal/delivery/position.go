@@ -7,28 +7,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxUnstored limits the delivered events for which one commit stores the position. One commit is running while
-// the events for the next one are delivered, so after a crash twice as many events may be sent again.
+// maxUnstored limits the number of delivered events whose position one commit stores. While a commit
+// runs, the events for the next commit are delivered. So after a crash, up to twice this number of
+// events may be sent again.
 const maxUnstored = 32
 
-// storeTimeout limits the storing of a position after the sender was stopped.
+// storeTimeout limits how long a position is stored after the sender was stopped.
 const storeTimeout = 5 * time.Second
 
-// position stores the position of a subscription. Only one commit runs at a time, while the next events are sent.
-// The next commit stores the position after those.
+// position stores the position of a subscription. One commit runs at a time, while the next events are
+// sent. The next commit stores the position after those events.
 type position struct {
-	// of is the subscription of the last delivery, after and index its position. of is nil if everything is
-	// stored.
+	// of is the subscription of the last delivery. after and index are its position. of is nil if
+	// everything is stored.
 	of    *machine.Subscription
 	after uint64
 	index uint16
-	// unstored counts the events that were delivered since the last commit began, or that it did not store.
+	// unstored is the number of events that were delivered after the last commit began, or that it did
+	// not store.
 	unstored int
-	// storing receives the outcome of the running commit; nil if there is none.
+	// storing receives the outcome of the running commit. It is nil if no commit is running.
 	storing chan stored
 }
 
-// stored is the outcome of a commit, with the subscription as it is now.
+// stored is the outcome of a commit. It also contains the current subscription.
 type stored struct {
 	sub   machine.Subscription
 	err   error
@@ -65,8 +67,8 @@ func (d *delivery) advance(ctx context.Context, event *machine.Delivery) error {
 	return nil
 }
 
-// begin starts to store the position. It is stored even if ctx ends, so that the next process does not send
-// delivered events again.
+// begin starts to store the position. The position is stored even if ctx ends, so that the next process
+// does not send delivered events again.
 func (d *delivery) begin(ctx context.Context) {
 	p := &d.position
 	of, after, index, out := p.of, p.after, p.index, make(chan stored, 1)

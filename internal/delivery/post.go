@@ -22,18 +22,19 @@ import (
 // postTimeout limits the time of one delivery.
 const postTimeout = 15 * time.Second
 
-// maxAnswer is how much of a receiver's answer is read, so that its connection can be used again. It also limits
-// the headers of the answer. In bytes.
+// maxAnswer is how many bytes of a receiver's answer are read. The answer is read so that the
+// connection can be used again. maxAnswer also limits the size of the answer's headers.
 const maxAnswer = 64 << 10
 
 // HTTPPoster delivers events with HTTP POST.
 type HTTPPoster struct{ client *http.Client }
 
-// NewHTTPPoster returns a poster that connects only to public addresses and to those in allow. It checks the
-// address at each connection, after the name was resolved.
+// NewHTTPPoster returns a poster that connects only to public addresses and to addresses in allow. It
+// checks the address of each connection after the name was resolved.
 func NewHTTPPoster(allow []netip.Prefix) *HTTPPoster { return newHTTPPoster(allow, nil) }
 
-// newHTTPPoster is NewHTTPPoster with a resolver for names; nil means the system's.
+// newHTTPPoster does the same as [NewHTTPPoster] with a resolver for names. nil means the system's
+// resolver.
 func newHTTPPoster(allow []netip.Prefix, names *net.Resolver) *HTTPPoster {
 	dialer := &net.Dialer{Timeout: postTimeout, Resolver: names, Control: func(_, address string, _ syscall.RawConn) error {
 		return guard(address, allow)
@@ -49,7 +50,7 @@ func newHTTPPoster(allow []netip.Prefix, names *net.Resolver) *HTTPPoster {
 
 var errRedirect = errors.New("the receiver answers with a redirection, which is not followed")
 
-// Post sends an event. An answer other than 2xx is an error.
+// Post sends an event. If the status of the answer is not 2xx, it returns an error.
 func (p *HTTPPoster) Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, sub.URL, bytes.NewReader(event.Body))
 	if err != nil {
@@ -73,8 +74,8 @@ func (p *HTTPPoster) Post(ctx context.Context, sub *machine.Subscription, event 
 	return nil
 }
 
-// authenticate sets the headers with the receiver's credentials and token. A2A clients expect the token under
-// either of two names.
+// authenticate sets the headers that contain the receiver's credentials and token. A2A clients expect
+// the token under one of two names, so both are set.
 func authenticate(h http.Header, sub *machine.Subscription) {
 	if sub.Scheme != "" {
 		h.Set("Authorization", sub.Scheme+" "+sub.Credentials)
@@ -85,7 +86,8 @@ func authenticate(h http.Header, sub *machine.Subscription) {
 	}
 }
 
-// sign signs an event as Standard Webhooks specifies: HMAC-SHA-256 of id, time and body.
+// sign signs an event according to Standard Webhooks, with the HMAC-SHA-256 of the id, the time and the
+// body.
 func sign(h http.Header, secret []byte, event machine.Delivery, now time.Time) {
 	at := strconv.FormatInt(now.Unix(), 10)
 	mac := hmac.New(sha256.New, secret)

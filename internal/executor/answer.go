@@ -20,7 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// take applies an answer of the model. It returns the completion of the turn, or nil if another round follows.
+// take applies an answer of the model. It returns the completion of the turn. It returns nil if another
+// round follows.
 func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completion, error) {
 	answer := step.GetModel().GetAnswer()
 	x.last, x.used, x.fresh = step.GetStep(), step.GetModel().GetUsage(), reading{}
@@ -41,8 +42,8 @@ func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completio
 	return nil, x.make(ctx, calls)
 }
 
-// usable returns an error for an answer without content. An empty answer must not be recorded, because every later attempt would get it
-// from the record.
+// usable returns an error for an answer without content. An empty answer must not be recorded, because
+// every later attempt would receive it from the record.
 func usable(name string, a *pawlv1.ModelAnswer) error {
 	f := &model.Failure{}
 	switch {
@@ -59,7 +60,8 @@ func usable(name string, a *pawlv1.ModelAnswer) error {
 	return f
 }
 
-// cutAt returns the error for an answer that was cut at the limit in the request. most is that limit, in tokens.
+// cutAt returns the error for an answer that was cut at the limit in the request. most is this limit in
+// tokens.
 func cutAt(name string, most int64) error {
 	return &model.Failure{Code: codeCut, Message: fmt.Sprintf(
 		"model %s: the answer was longer than the %d tokens that the call reserved: parameters.max_tokens of the pack says how many", name, most)}
@@ -68,11 +70,12 @@ func cutAt(name string, most int64) error {
 // codeCut is the error code for an answer that was cut at its bound.
 const codeCut = "TRUNCATED"
 
-// paused is the finish reason of an answer that its provider interrupted.
+// paused is the finish reason of an answer that the provider has interrupted.
 const paused = "pause_turn"
 
-// spoke handles an answer that is a text without a call. The text completes the turn, or is sent to a person who may reply. It does not
-// complete the turn if the model must call the function that leaves the state.
+// spoke handles an answer that contains a text but no call. Either the text completes the turn, or it
+// is sent to a person who may reply. It does not complete the turn if the model must call the function
+// that leaves the state.
 func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	switch {
 	case answer.GetFinishReason() == paused:
@@ -86,7 +89,8 @@ func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	return nil
 }
 
-// asks handles the call by which the model asks the person. If the call is wrong, the model gets the error as the result of the call.
+// asks handles the call with which the model asks the person. If the call is wrong, the model receives
+// the error as the result of the call.
 func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
 	var given struct {
 		Question string `json:"question"`
@@ -105,12 +109,13 @@ func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *paw
 	}
 }
 
-// toolMessage returns the result of a call for which no step is made.
+// toolMessage returns a message with the result of a call for which no step is made.
 func toolMessage(call *pawlv1.ModelCall, value string) *pawlv1.Message {
 	return &pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: value}}}}
 }
 
-// handleExitCall handles the call that leaves the state. If the call is wrong, the model gets the error as the result of the call.
+// handleExitCall handles the call that leaves the state. If the call is wrong, the model receives the
+// error as the result of the call.
 func (x *exchange) handleExitCall(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
 	leaving, err := x.parseExitCall(call.GetArguments())
 	if err != nil {
@@ -158,7 +163,8 @@ func (x *exchange) parseExitCall(arguments string) (*pawl.Completion, error) {
 	return done, nil
 }
 
-// properties returns the names of the properties of the call that leaves the state, for messages.
+// properties returns the names of the properties of the call that leaves the state. Error messages
+// contain them.
 func (x *exchange) properties() string {
 	if x.output != nil {
 		return "event, output and artifacts"
@@ -166,7 +172,7 @@ func (x *exchange) properties() string {
 	return "event and artifacts"
 }
 
-// writes returns the artifact writes in the call that leaves the state.
+// writes returns the artifact writes that the call that leaves the state contains.
 func (x *exchange) writes(given map[string]json.RawMessage) (writes []*pawlv1.ArtifactWrite, err error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		slot, value := x.slots[name], given[name]
@@ -186,7 +192,7 @@ func (x *exchange) writes(given map[string]json.RawMessage) (writes []*pawlv1.Ar
 	return writes, nil
 }
 
-// strict decodes one JSON object. It refuses unknown properties.
+// strict decodes one JSON object. It returns an error for unknown properties.
 func strict(raw string, into any) error {
 	if err := strictjson.Decode([]byte(raw), into, strictjson.Closed); err != nil {
 		return fmt.Errorf("the arguments: %w", err)
@@ -204,20 +210,22 @@ func (x *exchange) refuse(call *pawlv1.ModelCall, code, why string) {
 	x.addMessage(toolMessage(call, string(fault)))
 }
 
-// holdTurn is how long the executor holds a turn while tools run. After that it suspends the turn until the tools are done.
+// holdTurn is how long the executor holds a turn while tools run. After that it suspends the turn until
+// the tools have finished.
 const holdTurn = 30 * time.Second
 
-// tooMany is the error reason that means that no more steps may be pending.
+// tooMany is the reason of the error that means that no further step may be pending.
 const tooMany = "MAX_PENDING_STEPS"
 
-// requestedCall is a tool call of an answer. It has a step, or the reason why it has none.
+// requestedCall is a tool call in an answer. It contains the step of the call, or the reason why the
+// call has no step.
 type requestedCall struct {
 	step         *pawlv1.Step
 	code, reason string
 }
 
-// make requests the steps for the calls of an answer, as many at once as may be pending. It adds the results to the next request in the
-// order of the calls.
+// make requests the steps for the calls of an answer, as many at once as may be pending. It adds the
+// results to the next request in the order of the calls.
 func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 	limited, cancel := context.WithTimeout(ctx, holdTurn)
 	defer cancel()
@@ -280,7 +288,7 @@ func (x *exchange) await(limited, ctx context.Context, out []requestedCall, from
 	return from, nil
 }
 
-// requestCall requests the step of one call. full reports that too many steps are pending.
+// requestCall requests the step of one call. full reports whether too many steps are pending.
 func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCall) (out requestedCall, full bool, err error) {
 	if call.GetBrokenArguments() != "" {
 		_, err := strictjson.Object([]byte(call.GetBrokenArguments()))
@@ -308,7 +316,8 @@ func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCal
 	return requestedCall{}, false, err
 }
 
-// wrong checks a call before its step is requested. It returns the fault of the call, or "".
+// wrong checks a call before its step is requested. It returns a description of the fault. It returns
+// "" if the call is valid.
 func (x *exchange) wrong(call *pawlv1.ModelCall) string {
 	if name := call.GetName(); name != "" && (name == x.exitTool || name == x.ask) {
 		return "call " + name + " alone, once all other calls are answered"

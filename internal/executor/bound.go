@@ -7,13 +7,14 @@ import (
 )
 
 const (
-	// bytesPerToken and mediaTokens are estimates: the number of bytes of text in one token, and the number of tokens of a part that is not
-	// a text. They are the same in every client.
+	// bytesPerToken and mediaTokens are estimates. bytesPerToken is the number of bytes of text in one
+	// token. mediaTokens is the number of tokens of a part that is not a text. They are the same in
+	// every client.
 	bytesPerToken = 4
 	mediaTokens   = 1000
 )
 
-// reading counts the content of a request: bytes of text, and parts that are not text.
+// reading counts the content of a request: the bytes of text, and the parts that are not text.
 type reading struct{ bytes, media int64 }
 
 func (r *reading) text(s string) { r.bytes += int64(len(s)) }
@@ -39,7 +40,7 @@ func (r *reading) answer(a *pawlv1.ModelAnswer) {
 	}
 }
 
-// result counts the content of an answered step that the model reads.
+// result counts the content of an answered step, because the model reads it.
 func (r *reading) result(s *pawlv1.Step) {
 	r.text(s.GetResultJson())
 	r.text(s.GetError().GetMessage())
@@ -55,9 +56,9 @@ func (x *exchange) add(count func(*reading)) {
 	count(&x.total)
 }
 
-// bound returns the most that the next call may consume. It is what the last call read and wrote, plus an estimate of the content that
-// was added since. If the usage of the last call is unknown, the content of the whole exchange is estimated. The sidecar computes the
-// cost.
+// bound returns the maximum that the next call may consume. It is the usage of the last call plus an
+// estimate for the content that was added since. If the usage of the last call is unknown, the content
+// of the whole exchange is estimated. The sidecar computes the cost.
 func (x *exchange) bound() *pawlv1.Usage {
 	read := x.total.tokens()
 	if x.used.GetInputTokens() > 0 && !x.used.GetEstimated() {

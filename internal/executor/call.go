@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// reportTimeout bounds the report of a call after its turn has ended. The usage is reported because the call was paid for.
+	// reportTimeout bounds how long a call is reported after its turn has ended. The usage is reported
+	// even then, because the call must be paid for.
 	reportTimeout = 5 * time.Second
-	// reportAttempts is the number of times that an answer is sent while the sidecar is unavailable. The first pause is firstPause; each
-	// further pause is twice as long.
+	// reportAttempts is the number of times that an answer is sent while the sidecar is unavailable.
+	// The first pause is firstPause. Each further pause is twice as long.
 	reportAttempts = 7
 	firstPause     = 100 * time.Millisecond
 	// codeAbandoned is the error code of a call whose turn has ended or was assigned to another worker.
@@ -89,8 +90,9 @@ func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcom
 	return came
 }
 
-// submit reports the outcome of an attempt. While the sidecar is unavailable, submit repeats the report, because the answer was paid for.
-// If the sidecar refuses an answer, submit reports a failure with the same usage.
+// submit reports the outcome of an attempt. While the sidecar is unavailable, submit repeats the
+// report, because the answer must be paid for. If the sidecar refuses an answer, submit reports a
+// failure with the same usage.
 func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
 	if ctx.Err() != nil {
 		if o.failure != nil && o.usage == nil {
@@ -136,7 +138,7 @@ func (o *outcome) report(step uint32, attempt int32) *pawlv1.AnswerModelRequest 
 	return report
 }
 
-// over returns an error if the turn cannot continue after the report, else nil.
+// over returns an error if the turn cannot continue after the report. Otherwise it returns nil.
 func (o *outcome) over(ctx context.Context, got *pawlv1.AnswerModelResponse) error {
 	switch got.GetDisposition() {
 	case pawlv1.Disposition_DISPOSITION_IGNORED_TERMINAL, pawlv1.Disposition_DISPOSITION_IGNORED_STALE, pawlv1.Disposition_DISPOSITION_IGNORED_UNKNOWN_RUN:
@@ -162,7 +164,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// modelRequest returns the recorded request in the form for the endpoint.
+// modelRequest returns the recorded request in the form that the endpoint needs.
 func (e *Executor) modelRequest(ctx context.Context, x *exchange, step *pawlv1.Step) (*model.Request, error) {
 	got, err := e.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{
 		Namespace: e.cfg.Namespace, RunId: x.turn.Assignment.GetLease().GetRunId(), Step: step.GetStep(),
@@ -174,7 +176,8 @@ func (e *Executor) modelRequest(ctx context.Context, x *exchange, step *pawlv1.S
 	return readRequest(got)
 }
 
-// warnOf reports, once for each library, that messages of this library are rebuilt and lose data that is only for the provider.
+// warnOf reports that messages of a library are rebuilt and lose data that only the provider uses. It
+// reports this once for each library.
 func (e *Executor) warnOf(messages []*pawlv1.Message) {
 	for _, m := range messages {
 		library := model.ForeignLibrary(m)
@@ -187,7 +190,7 @@ func (e *Executor) warnOf(messages []*pawlv1.Message) {
 	}
 }
 
-// maxMessage bounds the text of an error, in bytes, as the contract does.
+// maxMessage bounds the text of an error, in bytes. The API has the same limit.
 const maxMessage = 16 << 10
 
 func failureOf(f *model.Failure) *pawlv1.ModelFailure {

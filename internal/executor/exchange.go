@@ -33,7 +33,7 @@ func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d)
 type settings struct {
 	Parameters     map[string]json.RawMessage `json:"parameters"`
 	ModelOverrides map[string]override        `json:"model_overrides"`
-	// Model is the model that the pack names; "" = none.
+	// Model is the model that the pack names. It is "" if the pack names none.
 	Model string `json:"model"`
 	// Chat means that the state is a conversation with a person.
 	Chat bool `json:"chat"`
@@ -60,18 +60,19 @@ type exchange struct {
 	turn     *pawl.Turn
 	view     *pawlv1.GetTurnResponse
 	endpoint *model.Endpoint
-	// exitTool is the name of the function that leaves the state; "" = there is none.
+	// exitTool is the name of the function that leaves the state. It is "" if there is none.
 	exitTool string
-	// chat means that a text which does not leave the state is sent to a person, who may reply. ask is the name of the function that the
-	// model calls to ask the person.
+	// chat means that a text that does not leave the state is sent to a person, who may reply. ask is
+	// the name of the function with which the model asks the person.
 	chat      bool
 	ask       string
 	slots     map[string]*pawlv1.ArtifactSlot
 	maxRounds int
 	// output is the required form of the turn's output. If it is nil, the output is the model's text.
 	output *output
-	// most bounds an answer, in tokens; 0 = the pack sets no bound. used is the usage of the last call. fresh counts the content that was
-	// added since the last call. said counts the content of the whole exchange.
+	// most bounds an answer, in tokens. 0 means that the pack sets no bound. used is the usage of the
+	// last call. fresh counts the content that was added after the last call. said counts the content
+	// of the whole exchange.
 	most         int64
 	used         *pawlv1.Usage
 	fresh, total reading
@@ -84,7 +85,7 @@ type exchange struct {
 	round int32
 }
 
-// exchange returns the exchange for a turn, from the data of the turn.
+// exchange returns the exchange for a turn. It is built from the data of the turn.
 func (e *Executor) exchange(t *pawl.Turn) (*exchange, error) {
 	x := &exchange{turn: t, view: t.Assignment.GetTurn(), slots: map[string]*pawlv1.ArtifactSlot{}}
 	var s settings
@@ -159,7 +160,8 @@ func (x *exchange) first(s *settings, own *override) error {
 		}
 	})
 	if messages := x.view.GetMessages(); len(messages) == 0 || messages[len(messages)-1].GetRole() == "assistant" {
-		// A model is never called with a system prompt alone.
+		// A request must have at least one message, so this one is added if there is only a system
+		// prompt.
 		x.addMessage(message("user", text("Go on.")))
 	}
 	return nil
@@ -177,7 +179,8 @@ func message(role string, parts ...*pawlv1.Part) *pawlv1.Message {
 
 func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
 
-// streamText streams text to the readers of the run. A reader that misses the stream gets the text from the record.
+// streamText streams text to the readers of the run. If a reader misses the stream, it gets the text
+// from the record.
 func (x *exchange) streamText(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Output) }
 
 // streamThought streams the model's reasoning.
@@ -196,14 +199,15 @@ func inPieces(ctx context.Context, s string, to func(context.Context, string) er
 	}
 }
 
-// replay streams the text of a recorded answer again, because streams of the execution that received the answer have ended.
+// replay streams the text of a recorded answer again, because the streams of the execution that
+// received the answer have ended.
 func (x *exchange) replay(ctx context.Context, step *pawlv1.Step) {
 	for _, part := range step.GetModel().GetAnswer().GetParts() {
 		x.streamText(ctx, part.GetText())
 	}
 }
 
-// maxPiece bounds a piece of output, in bytes, as the contract does.
+// maxPiece bounds a piece of output, in bytes. The API has the same limit.
 const maxPiece = 64 << 10
 
 // tools returns the tools that the request offers to the model.
@@ -264,7 +268,7 @@ func isJSON(s *pawlv1.ArtifactSlot) bool {
 	return s.GetMediaType() == "application/json" || strings.HasSuffix(s.GetMediaType(), "+json")
 }
 
-// readRequest returns a recorded request in the form for an endpoint.
+// readRequest converts a recorded request to the form that an endpoint needs.
 func readRequest(got *pawlv1.GetModelStepResponse) (*model.Request, error) {
 	req := &model.Request{System: got.GetSystem(), Messages: got.GetMessages()}
 	for _, part := range []struct {

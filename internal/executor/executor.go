@@ -19,15 +19,16 @@ import (
 type Config struct {
 	// Conn is the connection to the sidecar, with the rights of the sidecar's own executor. Required.
 	Conn grpc.ClientConnInterface
-	// ID is the name of the executor among workers and in records. A new worker with the same name replaces the executor. Default
-	// [WorkerID].
+	// ID is the name of the executor among the workers and in records. If a new worker has the same
+	// name, it replaces the executor. Default [WorkerID].
 	ID string
 	// Namespace is the namespace of the runs whose turns are executed.
 	Namespace string
-	// Models are the endpoints. A turn calls the model that its pack names. If the pack names none, it calls the first endpoint for whose
-	// model its prompt has overrides, else the first endpoint. Required.
+	// Models are the endpoints. A turn calls the model that its pack names. If the pack names none, the
+	// turn calls the first endpoint whose model has overrides in the turn's prompt. If there is none,
+	// it calls the first endpoint. Required.
 	Models *model.Table
-	// Turns bounds the turns that are executed at once.
+	// Turns bounds the number of turns that are executed at once.
 	Turns int
 	// Grace bounds the time that Run takes to complete its turns after its context has ended.
 	Grace time.Duration
@@ -35,7 +36,7 @@ type Config struct {
 	OnError func(error)
 }
 
-// Executor executes turns inside the sidecar. Use [New] to make one.
+// Executor executes turns inside the sidecar. It is created with [New].
 type Executor struct {
 	cfg    Config
 	runs   pawlv1.RunServiceClient
@@ -119,7 +120,7 @@ func valueOf(done *pawl.Completion) pawl.Completion {
 	return *done
 }
 
-// round requests a round. If no answer is recorded for the round, it calls the model.
+// round requests a round. If the round has no recorded answer, it calls the model.
 func (e *Executor) round(ctx context.Context, x *exchange, round int32) (*pawlv1.Step, error) {
 	x.round = round
 	got, err := x.turn.RequestModel(ctx, round, x.next, x.bound())

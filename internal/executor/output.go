@@ -14,13 +14,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// output is the required form of a turn's output: JSON with a schema.
+// output is the required form of a turn's output. It is JSON that matches a schema.
 type output struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
 }
 
-// outputOf compiles a schema, which was checked when the pack was registered. It returns nil if there is no schema.
+// outputOf compiles a schema. The schema was already checked when the pack was registered. If raw is
+// empty, it returns nil.
 func outputOf(raw json.RawMessage) (*output, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -43,17 +44,18 @@ func outputOf(raw json.RawMessage) (*output, error) {
 	return &output{raw: raw, compiled: compiled}, nil
 }
 
-// noLoader refuses references to other documents than the schema itself.
+// noLoader returns an error for references to documents other than the schema itself.
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// maxMisfit bounds the message that tells a model why a value is invalid, in bytes.
+// maxMisfit bounds the message that explains to a model why a value is invalid, in bytes.
 const maxMisfit = 2 << 10
 
-// part returns the output of a model as a part. If the output does not match the schema, the error says why.
+// part returns the output of a model as a part. If the output does not match the schema, the error
+// explains why.
 func (o *output) part(given string) (*pawlv1.Part, error) {
 	given = strings.TrimSpace(given)
 	value, err := strictjson.Value([]byte(given))
@@ -70,7 +72,8 @@ func (o *output) part(given string) (*pawlv1.Part, error) {
 	return &pawlv1.Part{Content: &pawlv1.Part_Json{Json: given}}, nil
 }
 
-// format returns the response format for the provider. It is used if the output is the answer itself.
+// format returns the response format that is sent to the provider. It is used if the answer itself is
+// the output.
 func (o *output) format() json.RawMessage {
 	// valid JSON can always be encoded
 	raw, _ := json.Marshal(object{"type": "json_schema", "json_schema": object{"name": "output", "schema": o.raw}})
@@ -94,8 +97,8 @@ func (o *output) within(schema object) {
 	}
 }
 
-// answered uses the text of the answer as the output. If the text is not valid as output, it returns nil, and the next request tells the
-// model why.
+// answered uses the text of the answer as the output. If the text does not match the schema, it returns
+// nil, and the next request explains to the model why.
 func (x *exchange) answered(answer *pawlv1.ModelAnswer, done *pawl.Completion) *pawl.Completion {
 	if x.output == nil {
 		done.Output = answer.GetParts()

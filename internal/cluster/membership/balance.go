@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Placement is a function of the rows, so that nodes that read the same rows decide the same.
-// If nodes decide differently, a takeover fails and is retried. Placement does not guarantee that
-// a partition has only one owner: the store's fence does.
+// Placement is a function of the database rows, so nodes that read the same rows make the same
+// decisions. If nodes decide differently, a takeover fails and is retried. Placement does not guarantee
+// that a partition has only one owner. The fence of the store guarantees this.
 
-// loads returns the number of partitions of each node that is not leaving.
+// loads returns the number of partitions of each node. Nodes that are leaving are not included.
 func (v View) loads() map[string]int {
 	loads := map[string]int{}
 	for _, m := range v.Nodes {
@@ -25,8 +25,9 @@ func (v View) loads() map[string]int {
 	return loads
 }
 
-// fewest returns the node with the fewest partitions, by loads, among those that may own p and that
-// but does not exclude. Of several, it returns the oldest node. It returns "" if there is none.
+// fewest returns the node with the fewest partitions, according to loads, among the nodes that may own
+// p and that but does not exclude. If several have equally few, it returns the oldest of them. It
+// returns "" if there is none.
 func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool) (id string) {
 	for _, m := range v.Nodes {
 		if m.canOwn(p) && !but(m) && (id == "" || loads[m.ID] < loads[id]) {
@@ -36,11 +37,12 @@ func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool)
 	return id
 }
 
-// successors assigns every unowned partition to the node with the fewest partitions among those
-// that may own it. New nodes come last: a process that replaced a killed one has the fewest
-// partitions but is the slowest to open one, because it must first read, compile and connect.
-// It gets its share by balancing later. had is the last owner of each partition. That owner did
-// not renew the lease, so it counts as dead even if its row exists, except if it is this node (me).
+// successors assigns every unowned partition to the node with the fewest partitions among the nodes
+// that may own it. New nodes are chosen last. A process that replaced a killed process has the fewest
+// partitions, but it opens a partition most slowly, because it must first read, compile and connect. It
+// gets its share later by balancing. had contains the last owner of each partition. The last owner did
+// not renew its lease. Therefore it is treated as dead even if its row exists, unless it is this node
+// (me).
 func (v View) successors(me string, had map[int32]string) map[int32]string {
 	loads, heirs := v.loads(), map[int32]string{}
 	for _, p := range v.Parts {
@@ -66,8 +68,8 @@ type move struct {
 	from, to string
 }
 
-// moves returns the moves that balance the cluster: after them no node has two partitions more
-// than another node that could own one of them. It returns none while a partition has no owner.
+// moves returns the moves that balance the cluster. After these moves, no node has two partitions more
+// than another node that could own one of them. While a partition has no owner, it returns none.
 func (v View) moves() (moves []move) {
 	if v.Unowned() > 0 {
 		return nil
@@ -88,8 +90,8 @@ func (v View) moves() (moves []move) {
 	}
 }
 
-// move returns the next move, away from the node with the most partitions. It chooses no new
-// node, because a new node would not take over the partition.
+// move returns the next move. The partition is taken from the node with the most partitions. The target
+// is not a new node, because a new node would not take over the partition.
 func (v View) move(loads map[string]int, owners map[int32]string) (best move, found bool) {
 	for i := range v.Parts {
 		p := v.Parts[len(v.Parts)-1-i]
@@ -106,29 +108,31 @@ func (v View) move(loads map[string]int, owners map[int32]string) (best move, fo
 	return best, found
 }
 
-// Times of balancing. settling is how long the view must be unchanged before a partition is given
-// away. If the partition comes back within the time refused, its new owner did not open it. Then no
-// partition is given away for minRefusalPause; the pause doubles each time, up to maxRefusalPause.
+// These constants are times of balancing. settling is how long the view must be unchanged before this
+// node gives a partition to another node. If this node gets the partition back within the time refused,
+// the new owner did not open it. In this case no partition is given to another node for the time
+// minRefusalPause. This pause doubles each time, up to maxRefusalPause.
 const (
 	settling        = 2 * time.Second
 	refused         = 30 * time.Second
 	minRefusalPause = time.Minute
 	maxRefusalPause = 16 * minRefusalPause
-	// levelling is how long more partitions may be given away after the last one.
+	// levelling is how long further partitions may be given to other nodes after the last one was
+	// given.
 	levelling = 10 * time.Second
-	// yielding is how long a node that gave a partition away does not take it over again. The
-	// other nodes need time, because they open only a few partitions at once.
+	// yielding is how long a node does not take over a partition that it gave to another node. The
+	// other nodes need this time, because they open only a few partitions at once.
 	yielding = 3 * time.Second
 )
 
-// refusal pauses balancing because a node did not open a partition that it was given.
+// refusal pauses balancing because a node did not open a partition that was given to it.
 type refusal struct {
 	until time.Time
 	pause time.Duration
 }
 
-// balance gives away the partitions above this node's share, at most atOnce at the same time.
-// Called under mu.
+// balance gives the partitions above this node's share to other nodes, at most atOnce at the same time.
+// The caller holds mu.
 func (n *Node) balance() {
 	now := time.Now()
 	calm := now.Sub(n.stableSince) >= settling
@@ -148,8 +152,9 @@ func (n *Node) balance() {
 	}
 }
 
-// recordReturn records that this node has opened a partition again. If it gave the partition away a
-// short time before, the other node did not open it, and balancing pauses. Called under mu.
+// recordReturn records that this node has opened a partition again. If this node gave the partition to
+// another node a short time before, the other node did not open it, and balancing pauses. The caller
+// holds mu.
 func (n *Node) recordReturn(p *partitionState) {
 	if now := time.Now(); !p.given.IsZero() && now.Sub(p.given) < refused {
 		lasts := min(max(2*n.refusals[p.to].pause, minRefusalPause), maxRefusalPause)
@@ -161,7 +166,7 @@ func (n *Node) recordReturn(p *partitionState) {
 	p.given = time.Time{}
 }
 
-// isBalancingPaused reports whether a refusal pauses balancing now. Called under mu.
+// isBalancingPaused reports whether a refusal currently pauses balancing. The caller holds mu.
 func (n *Node) isBalancingPaused(now time.Time) bool {
 	for _, t := range n.refusals {
 		if now.Before(t.until) {
@@ -171,9 +176,9 @@ func (n *Node) isBalancingPaused(now time.Time) bool {
 	return false
 }
 
-// resolveHandovers updates the pending handovers from a view. A handover ends if its target is
-// gone, if a third node owns the partition, or if the target has owned it for the time refused. In
-// the last case the refusal of that target ends too. Called under mu.
+// resolveHandovers updates the pending handovers from a view. A handover ends if its target is no
+// longer alive, if a third node owns the partition, or if the target has owned it for the time refused.
+// In the last case the refusal of that target also ends. The caller holds mu.
 func (n *Node) resolveHandovers(view View) {
 	now, loads := time.Now(), view.loads()
 	gone := func(id string) bool {
@@ -195,7 +200,7 @@ func (n *Node) resolveHandovers(view View) {
 	maps.DeleteFunc(n.refusals, func(id string, _ refusal) bool { return gone(id) })
 }
 
-// Unowned returns the number of partitions without an owner that some node may take.
+// Unowned returns the number of partitions that have no owner and that some node may take over.
 func (v View) Unowned() (n int) {
 	for _, p := range v.Parts {
 		if p.Owner == (Member{}) && v.fewest(p, nil, func(Member) bool { return false }) != "" {

@@ -1,11 +1,14 @@
-// Package membership is one sidecar's part in a cluster, in which each partition of the store
-// has one owner: it sends heartbeats, reads which nodes are alive, takes over free partitions,
-// gives away partitions above its share, and hands over all of them when it leaves.
+// Package membership is the part of one sidecar in a cluster. In the cluster, each partition of the
+// store has one owner. The package sends heartbeats, reads which nodes are alive, takes over free
+// partitions, gives partitions above its share to other nodes, and hands over all partitions when the
+// node leaves.
 //
-// Owns: the loop; for each partition, whether it is being opened or handed over, and until when
-// its lease certainly holds; the known owner of each partition, which the router reads; the
-// peers of the cluster, which their port reads; and the placement. Keeps: this process opens a
-// partition again only after its earlier ownership of it is closed. Calls enter a partition
-// only while its lease certainly holds, however long the process was stopped. Membership does
-// not prevent two nodes from writing to a partition: the store's fence does.
+// Owns: the loop; for each partition, whether it is being opened or handed over, and until when its
+// lease is certainly valid; the known owner of each partition, which the router reads; the peers of the
+// cluster, which the port for peers reads; and the placement.
+//
+// Guarantees: this process opens a partition again only after its earlier ownership of it was closed.
+// Calls reach a partition only while its lease is certainly valid, even if the process was suspended
+// for a long time. The package does not prevent two nodes from writing to a partition. The fence of the
+// store does this.
 package membership

@@ -2,8 +2,8 @@ package membership
 
 import "fmt"
 
-// FormatError means that a node does not support the format of a partition. The node does not
-// take it over.
+// FormatError means that a node does not support the format of a partition. The node does not take over
+// this partition.
 type FormatError struct {
 	// Format is the format of the partition. The node supports the formats Oldest to Speaks.
 	Format, Oldest, Speaks uint32
@@ -19,8 +19,8 @@ func (e *FormatError) Error() string {
 		reason, e.Format, e.Speaks, e.Oldest, advice)
 }
 
-// keeps returns an error if this node does not support the format of a partition. Zero means that
-// the partition does not exist yet.
+// keeps returns an error if this node does not support the format of a partition. The format 0 means
+// that the partition does not exist yet.
 func (c *Config) keeps(format uint32) error {
 	if format == 0 || c.Oldest <= format && format <= c.Me.Speaks {
 		return nil
@@ -28,8 +28,8 @@ func (c *Config) keeps(format uint32) error {
 	return &FormatError{Format: format, Oldest: c.Oldest, Speaks: c.Me.Speaks}
 }
 
-// formatOutdated reports whether all live nodes that stay support a newer format than the
-// partition's.
+// formatOutdated reports whether all live nodes that are not leaving support a newer format than the
+// partition's format.
 func (v View) formatOutdated(p Partition) bool {
 	for _, m := range v.Nodes {
 		if !m.Leaving && m.Speaks <= p.Format {

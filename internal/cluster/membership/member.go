@@ -8,38 +8,40 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 )
 
-// Member is a node as the other nodes see it.
+// Member is a node of the cluster, as other nodes see it.
 type Member struct {
-	// ID is new for every process. Address is where other nodes reach the node. Key is the
-	// SHA-256 of the certificate that it shows them.
+	// ID is a new id for every process. Address is the address at which other nodes reach the node. Key
+	// is the SHA-256 of the certificate that the node sends to them.
 	ID, Address string
 	Key         [32]byte
-	// Leaving means that the node hands over its partitions and takes over none.
+	// Leaving means that the node hands over its partitions and does not take over any.
 	Leaving bool
 	// Speaks is the newest format of a partition that the node supports.
 	Speaks uint32
-	// Parts has bit p set if the node may own partition p.
+	// Parts has the bit p set if the node may own partition p.
 	Parts uint64
-	// New means that the node's last heartbeat came less than a lease after its first.
+	// New means that less than the length of a lease has passed between the first and the last
+	// heartbeat of the node.
 	New bool
 }
 
 // Partition is a partition as the database rows describe it.
 type Partition struct {
 	ID int32
-	// Owner is the node with a valid lease on the partition. The zero value means that there is
-	// none. An owner without a key is a process that is not a node of the cluster.
+	// Owner is the node with a valid lease on the partition. The zero value means that there is none.
+	// If an owner has no key, it is a process that is not a node of the cluster.
 	Owner Member
-	// Lease is how long the owner's lease lasts at least, counted from the request of the rows.
+	// Lease is the minimum time until the owner's lease ends, measured from the time when the rows were
+	// requested.
 	Lease time.Duration
-	// Format is the format of the partition. An owner may raise it at the takeover. Zero means
-	// that the partition was not created yet.
+	// Format is the format of the partition. An owner may change it to a newer one at the takeover.
+	// Zero means that the partition does not exist yet.
 	Format uint32
 	// NonEmpty means that the partition has rows.
 	NonEmpty bool
 }
 
-// View is what the database rows say about the cluster at one moment.
+// View is the state of the cluster at one moment, according to the database rows.
 type View struct {
 	// Nodes are the live nodes, in the order in which they joined.
 	Nodes []Member
@@ -49,7 +51,7 @@ type View struct {
 
 // Registry stores the heartbeats of nodes and the owners of partitions.
 type Registry interface {
-	// Heartbeat marks a node as alive for a lease from now, renews the leases of the partitions
+	// Heartbeat marks a node as alive for the length of a lease, renews the leases of the partitions
 	// that this process owns, and returns the view.
 	Heartbeat(ctx context.Context, me Member) (View, error)
 	// Deregister removes the node from the live nodes.
@@ -59,7 +61,7 @@ type Registry interface {
 // peer returns the node in the form that the router uses.
 func (m Member) peer() router.Peer { return router.Peer{ID: m.ID, Address: m.Address, Key: m.Key} }
 
-// outsideCluster reports whether the owner of a partition is a process that no node can reach.
+// outsideCluster reports whether the owner of a partition is a process that the nodes cannot reach.
 func (m Member) outsideCluster() bool { return m.Key == [32]byte{} }
 
 // canOwn reports whether the node may take over a partition.
@@ -67,18 +69,18 @@ func (m Member) canOwn(p Partition) bool {
 	return !m.Leaving && m.Speaks >= p.Format && m.Parts&(1<<p.ID) != 0
 }
 
-// same reports whether both values describe the same node with the same data. New is ignored.
+// same reports whether both values describe the same node with the same data. It ignores New.
 func (m Member) same(other Member) bool {
 	m.New, other.New = false, false
 	return m == other
 }
 
-// same reports whether two partitions are equal except for differences that matter to no node.
+// same reports whether two partitions are equal, except for differences that no node uses.
 func (p Partition) same(other Partition) bool {
 	return p.ID == other.ID && p.Owner.same(other.Owner) && p.Format == other.Format
 }
 
-// part returns a partition of the view. An unknown one has no owner.
+// part returns a partition of the view. If the partition is unknown, the result has no owner.
 func (v View) part(id int32) Partition {
 	for _, p := range v.Parts {
 		if p.ID == id {
@@ -88,13 +90,13 @@ func (v View) part(id int32) Partition {
 	return Partition{ID: id}
 }
 
-// same reports whether two views are equal except for differences that matter to no node.
+// same reports whether two views are equal, except for differences that no node uses.
 func (v View) same(other View) bool {
 	return slices.EqualFunc(v.Parts, other.Parts, Partition.same) && slices.EqualFunc(v.Nodes, other.Nodes, Member.same)
 }
 
-// sameMembers reports whether no node has joined or left, except new ones. So a node that restarts
-// again and again does not delay balancing.
+// sameMembers reports whether no node has joined or left. New nodes are ignored, so that a node that
+// restarts repeatedly does not delay balancing.
 func (v View) sameMembers(next View) bool {
 	before := slices.DeleteFunc(slices.Clone(v.Nodes), func(m Member) bool { return m.New && !next.has(m.ID) })
 	after := slices.DeleteFunc(slices.Clone(next.Nodes), func(m Member) bool { return m.New && !v.has(m.ID) })

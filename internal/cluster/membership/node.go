@@ -10,12 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 )
 
-// Slot is the part of [router.Slot] that this package uses, for a partition that this node owns.
+// Slot is the part of [router.Slot] that this package uses. It is the slot of a partition that this
+// node owns.
 type Slot interface {
 	Attach(home router.Backend)
-	// Detach closes the partition to calls and waits for running ones.
+	// Detach closes the partition to calls and waits for the running calls.
 	Detach(ctx context.Context) (router.Backend, error)
-	// ExtendLease sets the time until which the lease certainly holds.
+	// ExtendLease sets the time until which the lease is certainly valid.
 	ExtendLease(until time.Time)
 }
 
@@ -24,37 +25,37 @@ type OpenPartition interface {
 	router.Backend
 	// Close answers the accepted calls, closes the partition and releases its lease.
 	Close(ctx context.Context) error
-	// Closed returns a channel that is closed when the partition is.
+	// Closed returns a channel that is closed when the partition is closed.
 	Closed() <-chan struct{}
 }
 
-// Config configures a [Node]. All fields except Oldest, the times and Log are required.
+// Config configures a [Node]. All fields are required except Oldest, the times and Log.
 type Config struct {
 	// Me is this node, with the partitions that it may own.
 	Me Member
-	// Oldest is the oldest format that this node supports. Default: any.
+	// Oldest is the oldest format that this node supports. Default: no limit.
 	Oldest   uint32
 	Registry Registry
 	// Slot returns the slot of a partition.
 	Slot func(part int32) Slot
-	// Open takes over a partition and opens it, or fails soon if another node owns it. Its
-	// context ends with the ownership. Heartbeats renew the lease from the takeover on.
+	// Open takes over a partition and opens it. If another node owns the partition, it returns an error
+	// soon. The context ends when the ownership ends. After the takeover, heartbeats renew the lease.
 	Open func(ctx context.Context, part int32) (OpenPartition, error)
 	// NotifyPeer asks another node to poll now.
 	NotifyPeer func(ctx context.Context, to router.Peer) error
-	// Lease is how long a node counts as alive, and a lease on a partition lasts, after a
-	// heartbeat. Default 3 s.
+	// Lease is how long a node is treated as alive after a heartbeat, and how long a lease on a
+	// partition is valid. Default 3 s.
 	Lease time.Duration
-	// Every is the interval between two polls when no event occurs. Default 1 s.
+	// Every is the interval between two polls if there is no event. Default 1 s.
 	Every time.Duration
-	// HandoverTimeout limits the wait for running calls in a handover. Default 10 s.
+	// HandoverTimeout limits how long a handover waits for running calls. Default 10 s.
 	HandoverTimeout time.Duration
-	// Log receives messages about nodes and partitions. Default: discarded.
+	// Log receives messages about nodes and partitions. Default: the log is discarded.
 	Log *slog.Logger
 }
 
-// Node is this sidecar as a node of the cluster. Use [New], then [Node.Run]. Safe for
-// concurrent use.
+// Node is this sidecar as a node of the cluster. It is created with [New] and started with [Node.Run].
+// Safe for concurrent use.
 type Node struct {
 	cfg  Config
 	kick chan struct{}
@@ -62,28 +63,29 @@ type Node struct {
 
 	mu   sync.Mutex
 	view View
-	// changed is closed and replaced when a partition gets another owner, stepped when a
-	// partition's phase changes, polled after every poll.
+	// changed is closed and replaced when a partition gets another owner. stepped is closed and
+	// replaced when the phase of a partition changes. polled is closed and replaced after every poll.
 	changed, stepped, polled chan struct{}
-	// viewRequestedAt is when the present view was requested, viewReceivedAt when it came,
-	// lastPoll when the last poll began. away is the reason why the rows cannot be read.
+	// viewRequestedAt is the time when the current view was requested, and viewReceivedAt the time when
+	// it arrived. lastPoll is the time when the last poll began. away is the reason why the rows cannot
+	// be read.
 	viewRequestedAt, viewReceivedAt, lastPoll time.Time
 	away                                      error
-	// stale means that no poll succeeded for the length of a lease, so that every partition may
-	// have another owner.
+	// stale means that no poll has succeeded for the length of a lease. Then every partition may have
+	// another owner.
 	stale   bool
 	leaving bool
-	// partitions are those that this node may own, by number.
+	// partitions are the partitions that this node may own, in the order of their numbers.
 	partitions []*partitionState
 	// lastOwners has the last owner of each partition.
 	lastOwners map[int32]string
-	// stableSince is the time since which the view is unchanged except for new nodes. Until
-	// rebalanceUntil partitions may move and the view still counts as stable. refusals has the
-	// nodes that did not open a partition.
+	// stableSince is the time since which the view is unchanged, except for new nodes. Until
+	// rebalanceUntil, partitions may move and the view is still treated as stable. refusals contains
+	// the nodes that did not open a partition.
 	stableSince, rebalanceUntil time.Time
 	refusals                    map[string]refusal
-	// notifying has the nodes that are being notified. The value true means that the node must
-	// be notified once more afterwards.
+	// notifying contains the nodes that are currently being notified. The value true means that the
+	// node must be notified once more afterwards.
 	notifying map[string]bool
 }
 
@@ -114,8 +116,8 @@ func New(cfg Config) *Node {
 
 var _ router.Directory = (*Node)(nil)
 
-// Owner returns the other node that owns a partition. It returns false if the partition has no
-// owner, or this node is the owner.
+// Owner returns the other node that owns a partition. It returns false if the partition has no owner or
+// if this node is the owner.
 func (n *Node) Owner(part int32) (router.Peer, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -130,15 +132,16 @@ func (n *Node) elsewhere(owner Member) bool {
 	return owner.ID != n.cfg.Me.ID && !owner.outsideCluster()
 }
 
-// Knows reports whether the owners are known. They are unknown if no poll has succeeded for the
-// length of a lease. [Node.Owners] then returns the earlier owners, which may still be right.
+// Knows reports whether the owners are known. They are unknown if no poll has succeeded for the length
+// of a lease. [Node.Owners] then returns the earlier owners, which may still be correct.
 func (n *Node) Knows() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.stale && slices.ContainsFunc(n.view.Parts, func(p Partition) bool { return n.elsewhere(p.Owner) })
 }
 
-// Owners returns the other nodes that own partitions. all means that no partition needs an owner.
+// Owners returns the other nodes that own partitions. all reports whether every partition that needs an
+// owner has one.
 func (n *Node) Owners() (owners []router.Peer, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,7 +155,7 @@ func (n *Node) Owners() (owners []router.Peer, all bool) {
 	return owners, len(n.view.Parts) > 0 && n.view.Unowned() == 0
 }
 
-// NonEmpty returns the partitions that have rows, by number.
+// NonEmpty returns the numbers of the partitions that have rows, in order.
 func (n *Node) NonEmpty() (parts []int32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -171,8 +174,8 @@ func (n *Node) Changed() <-chan struct{} {
 	return n.changed
 }
 
-// Refresh requests a poll soon. It may be called often. A notification by another node has the
-// same effect.
+// Refresh requests a poll soon. It may be called often. A notification from another node has the same
+// effect.
 func (n *Node) Refresh() {
 	select {
 	case n.kick <- struct{}{}:
@@ -187,16 +190,16 @@ func (n *Node) View() View {
 	return n.view
 }
 
-// atMost is the shortest interval between two polls, afterAway the interval after a failed poll.
-// afterEnd is how long after the end of a lease a node polls again.
+// atMost is the shortest interval between two polls. afterAway is the interval after a failed poll.
+// afterEnd is the time between the end of a lease and the next poll.
 const (
 	atMost    = 10 * time.Millisecond
 	afterAway = 200 * time.Millisecond
 	afterEnd  = 2 * time.Millisecond
 )
 
-// Run polls and reacts until ctx ends. Then it hands over the remaining partitions and removes the
-// node's row.
+// Run polls and reacts to changes until ctx ends. Then it hands over the remaining partitions and
+// removes the node's row.
 func (n *Node) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.poll(ctx)
@@ -214,8 +217,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// rest returns how long the next poll must wait even if callers request one. Callers that wait for
-// an owner request polls often, and must not load a database that is just coming back.
+// rest returns the minimum time until the next poll, even if callers request one. Callers that wait for
+// an owner request polls often. They must not overload a database that has just become available again.
 func (n *Node) rest() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -225,7 +228,8 @@ func (n *Node) rest() time.Duration {
 	return atMost
 }
 
-// sleep waits for the pause, or until kick receives. It returns false if ctx has ended.
+// sleep waits for the duration pause, or until kick receives a value. It returns false if ctx has
+// ended.
 func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -238,8 +242,8 @@ func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool 
 	return true
 }
 
-// Drain hands over this node's partitions, and waits until it owns none or ctx ends. The node
-// takes over no more partitions. Run continues, so that later calls can be forwarded.
+// Drain hands over this node's partitions, and waits until the node owns none or ctx ends. The node
+// then takes over no more partitions. Run continues, so that later calls can be forwarded.
 func (n *Node) Drain(ctx context.Context) error {
 	n.startDraining()
 	n.Refresh()
@@ -282,8 +286,8 @@ func (n *Node) notifyAll() {
 	}
 }
 
-// notifyPeer makes a node poll. If a notification of that node is in progress, it is notified once
-// more afterwards. A node that cannot be reached polls by itself within a second. Called under mu.
+// notifyPeer makes another node poll. If that node is already being notified, it is notified once more
+// afterwards. If it cannot be reached, it polls by itself within a second. The caller holds mu.
 func (n *Node) notifyPeer(to router.Peer) {
 	if _, under := n.notifying[to.ID]; under {
 		n.notifying[to.ID] = true

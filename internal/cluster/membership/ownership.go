@@ -24,7 +24,8 @@ func (n *Node) acquire(ctx context.Context, p *partitionState) {
 	p.takeover.reset()
 	p.partition, p.failed = opened, false
 	n.step(p, open)
-	// The lease was taken after began. If opening took long, polls have renewed it since.
+	// The lease was taken after the time began. If opening took a long time, polls have renewed the
+	// lease since.
 	p.until = later(p.until, began.Add(n.cfg.Lease-margin))
 	p.slot.ExtendLease(p.until)
 	p.slot.Attach(opened)
@@ -36,7 +37,7 @@ func (n *Node) acquire(ctx context.Context, p *partitionState) {
 	n.notifyAll()
 }
 
-// watchFailure waits until a partition fails or is closed. A failed partition is given up.
+// watchFailure waits until a partition fails or is closed. If it fails, this node abandons it.
 func (n *Node) watchFailure(p *partitionState, opened OpenPartition) {
 	select {
 	case <-opened.Failed():

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// phase is a node's progress in opening or closing a partition.
+// phase is the progress of a node in opening or closing a partition.
 type phase int
 
 const (
@@ -15,7 +15,8 @@ const (
 	closing
 )
 
-// partitionState is a partition that this node may own. The node's lock protects its fields.
+// partitionState is the state of a partition that this node may own. The node's lock protects its
+// fields.
 type partitionState struct {
 	part     int32
 	slot     Slot
@@ -26,15 +27,15 @@ type partitionState struct {
 	failed    bool
 	// quit cancels an opening that is in progress.
 	quit context.CancelFunc
-	// until is the time until which the lease certainly holds.
+	// until is the time until which the lease is certainly valid.
 	until time.Time
-	// given is when the partition was given away for balance, to is the node that it was given
-	// to.
+	// given is the time when this node gave the partition to another node for balance. to is this other
+	// node.
 	given time.Time
 	to    string
 }
 
-// count returns the number of partitions in a phase. Called under mu.
+// count returns the number of partitions in a phase. The caller holds mu.
 func (n *Node) count(in phase) (count int) {
 	for _, p := range n.partitions {
 		if p.phase == in {
@@ -44,14 +45,15 @@ func (n *Node) count(in phase) (count int) {
 	return count
 }
 
-// step changes the phase of a partition and wakes the callers that wait for it. Called under mu.
+// step changes the phase of a partition and wakes the callers that wait for such a change. The caller
+// holds mu.
 func (n *Node) step(p *partitionState, to phase) {
 	p.phase = to
 	close(n.stepped)
 	n.stepped = make(chan struct{})
 }
 
-// extendLease records a later time until which the lease certainly holds.
+// extendLease records a later time until which the lease is certainly valid.
 func (p *partitionState) extendLease(until time.Time) {
 	if !until.After(p.until) {
 		return
@@ -62,7 +64,7 @@ func (p *partitionState) extendLease(until time.Time) {
 	}
 }
 
-// abandon closes an open partition that this node does not own any more. Called under mu.
+// abandon closes an open partition that this node no longer owns. The caller holds mu.
 func (n *Node) abandon(p *partitionState, why string, args ...any) {
 	if p.phase != open {
 		return
@@ -72,13 +74,13 @@ func (n *Node) abandon(p *partitionState, why string, args ...any) {
 	n.close(p)
 }
 
-// close begins to hand a partition over. Called under mu.
+// close begins to hand a partition over. The caller holds mu.
 func (n *Node) close(p *partitionState) {
 	n.step(p, closing)
 	n.work.Go(func() { n.handOver(p) })
 }
 
-// open begins to take over a partition. Called under mu.
+// open begins to take over a partition. The caller holds mu.
 func (n *Node) open(p *partitionState) {
 	n.step(p, opening)
 	ctx, quit := context.WithCancel(context.Background())

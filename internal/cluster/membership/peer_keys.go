@@ -2,10 +2,11 @@ package membership
 
 import "time"
 
-// minRefreshInterval is the shortest time between two polls because of an unknown key.
+// minRefreshInterval is the shortest time between two polls that unknown keys cause.
 const minRefreshInterval = 100 * time.Millisecond
 
-// Known reports whether a key belongs to a live node. For an unknown key it polls once more.
+// Known reports whether a key belongs to a live node. If the key is unknown, it polls once more before
+// it answers.
 func (n *Node) Known(key [32]byte) bool {
 	if n.knows(key) {
 		return true

@@ -11,7 +11,7 @@ func (n *Node) poll(ctx context.Context) {
 	n.mu.Lock()
 	me, sent := n.cfg.Me, time.Now()
 	me.Leaving = n.leaving
-	// A partition that is opened after the request of the rows is not in the answer.
+	// If a partition is opened after the rows were requested, the answer does not contain it.
 	judged := make([]OpenPartition, len(n.partitions))
 	for i, p := range n.partitions {
 		judged[i] = p.partition
@@ -44,8 +44,8 @@ func (n *Node) poll(ctx context.Context) {
 	n.reconcile()
 }
 
-// logReachability logs once that the database is unreachable, and once that it is reachable again.
-// Called under mu.
+// logReachability logs once that the database is unreachable, and once that it is reachable again. The
+// caller holds mu.
 func (n *Node) logReachability(err error, sent time.Time) {
 	switch {
 	case err != nil && n.away == nil:
@@ -56,7 +56,7 @@ func (n *Node) logReachability(err error, sent time.Time) {
 	n.away = err
 }
 
-// updateView stores a view and wakes the callers that wait for a change. Called under mu.
+// updateView stores a view and wakes the callers that wait for a change. The caller holds mu.
 func (n *Node) updateView(view View, sent time.Time) {
 	now := time.Now()
 	gap := !n.viewRequestedAt.IsZero() && sent.Sub(n.viewRequestedAt) > n.cfg.Lease/2
@@ -84,14 +84,14 @@ func (n *Node) updateView(view View, sent time.Time) {
 	}
 }
 
-// signal wakes the callers that wait for another view. Called under mu.
+// signal wakes the callers that wait for another view. The caller holds mu.
 func (n *Node) signal() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// stateOf returns the state of a partition, nil for one that this node cannot own. Called under
-// mu.
+// stateOf returns the state of a partition. It returns nil if this node cannot own the partition. The
+// caller holds mu.
 func (n *Node) stateOf(part int32) *partitionState {
 	for _, p := range n.partitions {
 		if p.part == part {
@@ -101,7 +101,8 @@ func (n *Node) stateOf(part int32) *partitionState {
 	return nil
 }
 
-// logUnsupportedFormats logs each format that this node does not support once. Called under mu.
+// logUnsupportedFormats logs each format that this node does not support. It logs a format only once.
+// The caller holds mu.
 func (n *Node) logUnsupportedFormats(view View) {
 	told := map[uint32]bool{}
 	for _, part := range n.view.Parts {
@@ -115,8 +116,8 @@ func (n *Node) logUnsupportedFormats(view View) {
 	}
 }
 
-// logOwnerChange logs another node's ownership of a partition, once per takeover. Called under
-// mu.
+// logOwnerChange logs that another node owns a partition. It logs this once for each takeover. The
+// caller holds mu.
 func (n *Node) logOwnerChange(part Partition) {
 	switch owner := part.Owner; {
 	case owner == (Member{}) || owner.ID == n.view.part(part.ID).Owner.ID || owner.ID == n.cfg.Me.ID:
@@ -127,11 +128,11 @@ func (n *Node) logOwnerChange(part Partition) {
 	}
 }
 
-// margin is how much earlier than in the database a node treats its lease as ended.
+// margin is the time by which a node treats its lease as ended earlier than the database does.
 const margin = 500 * time.Millisecond
 
-// checkLease updates a partition from a view that was requested at the time sent. asked is the open
-// partition at that time. Called under mu.
+// checkLease updates a partition from a view. sent is the time when the view was requested. asked is
+// the partition that was open at that time. The caller holds mu.
 func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time) {
 	part := n.view.part(p.part)
 	if part.Owner.ID == n.cfg.Me.ID {
@@ -145,7 +146,7 @@ func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time
 		n.abandon(p, "taken over", "owner", part.Owner.Address)
 	case part.Owner == (Member{}) && sent.Sub(p.until) > n.cfg.Lease:
 		// Another node owned the partition in the meantime, or the owner is unknown. Heartbeats no
-		// longer renew the lease. No commit would report that, since no call comes in.
+		// longer renew the lease. No commit would detect this, because no call reaches the partition.
 		n.abandon(p, "lease expired")
 	}
 	if p.phase == open && n.view.formatOutdated(part) {
@@ -154,11 +155,11 @@ func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time
 	}
 }
 
-// atOnce limits the partitions that are opened at the same time. Each of them first needs
+// atOnce limits the number of partitions that are opened at the same time. Each of them first needs
 // connections to the database and reads its data.
 const atOnce = 8
 
-// reconcile begins the openings and handovers that the view requires. Called under mu.
+// reconcile begins the openings and handovers that the view requires. The caller holds mu.
 func (n *Node) reconcile() {
 	heirs := n.view.successors(n.cfg.Me.ID, n.lastOwners)
 	for _, p := range n.partitions {
@@ -178,8 +179,8 @@ func (n *Node) reconcile() {
 	n.balance()
 }
 
-// mayTake reports whether this node may take over a partition once its timer is due. Called
-// under mu.
+// mayTake reports whether this node may take over a partition when its timer is due. The caller holds
+// mu.
 func (n *Node) mayTake(p *partitionState) bool {
 	return p.phase == none && !n.leaving && n.away == nil && n.cfg.keeps(n.view.part(p.part).Format) == nil
 }

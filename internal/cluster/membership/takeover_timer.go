@@ -2,34 +2,34 @@ package membership
 
 import "time"
 
-// How long a node waits before it takes over an unowned partition.
+// These constants define how long a node waits before it takes over an unowned partition.
 const (
-	// fallbackDelay is the additional wait of nodes other than the successor.
+	// fallbackDelay is the additional time that nodes other than the successor wait.
 	fallbackDelay = time.Second
-	// ownerReturnGrace is the additional wait of nodes that could not read the rows for a while.
-	// The owner could not renew its lease either. It may have lost the lease only for that reason,
-	// and continues as soon as the rows are readable.
+	// ownerReturnGrace is the additional time that nodes wait if they could not read the rows for a
+	// while. In that time, the owner could not renew its lease either. It may have lost the lease only
+	// for this reason, and continues when the rows can be read again.
 	ownerReturnGrace = 2 * time.Second
-	// minTakeoverBackoff and maxTakeoverBackoff limit the wait after a failed try.
+	// minTakeoverBackoff and maxTakeoverBackoff limit the wait after a failed attempt.
 	minTakeoverBackoff = 2 * time.Second
 	maxTakeoverBackoff = 8 * time.Second
 )
 
-// takeoverTimer decides when this node takes over an unowned partition. It holds what the last
-// poll read about the partition.
+// takeoverTimer decides when this node takes over an unowned partition. It contains the data about the
+// partition that the last poll read.
 type takeoverTimer struct {
 	me string
-	// unownedSince is the time since which the partition has no owner. It is zero if the
-	// partition has one or is unknown.
+	// unownedSince is the time since which the partition has no owner. It is zero if the partition has
+	// an owner or is unknown.
 	unownedSince time.Time
 	// ownerReturnUntil is the time until which the other nodes wait for the last owner.
 	ownerReturnUntil time.Time
-	// retryAt is the earliest time of this node's next try after a failed one.
+	// retryAt is the earliest time of this node's next attempt after a failed attempt.
 	retryAt time.Time
 	backoff time.Duration
 }
 
-// observe records the owner in a new view. gap means that the view before it is so old that leases
+// observe records the owner in a new view. gap reports whether the previous view is so old that leases
 // may have ended only because their owners could not renew them.
 func (c *takeoverTimer) observe(owner Member, now time.Time, gap bool) {
 	if gap {
@@ -47,8 +47,8 @@ func (c *takeoverTimer) observe(owner Member, now time.Time, gap bool) {
 	}
 }
 
-// dueAt returns when this node takes over the partition. heir is the node that does so without the
-// additional wait. It returns false if the partition has an owner.
+// dueAt returns the time when this node takes over the partition. heir is the node that does so without
+// the additional wait. dueAt returns false if the partition has an owner.
 func (c *takeoverTimer) dueAt(heir string) (time.Time, bool) {
 	if c.unownedSince.IsZero() {
 		return time.Time{}, false
@@ -63,7 +63,7 @@ func (c *takeoverTimer) dueAt(heir string) (time.Time, bool) {
 // reset forgets earlier failures.
 func (c *takeoverTimer) reset() { c.retryAt, c.backoff = time.Time{}, 0 }
 
-// backOff delays the next try, so that other nodes try first. The delay doubles each time.
+// backOff delays the next attempt, so that other nodes try first. The delay doubles each time.
 func (c *takeoverTimer) backOff(now time.Time) {
 	c.backoff = min(max(2*c.backoff, minTakeoverBackoff), maxTakeoverBackoff)
 	c.retryAt = now.Add(c.backoff)

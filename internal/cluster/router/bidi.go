@@ -11,14 +11,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// keptBytes limits the messages that the router keeps of a stream, not counting the first one,
-// until a node has answered. A node that does not own the partition answers before it reads more
+// keptBytes limits the messages of a stream that the router keeps until a node has answered, in bytes.
+// The first message is not counted. A node that does not own the partition answers before it reads more
 // than one window of the connection, and a window is smaller than this limit.
 const keptBytes = 8 << 20
 
-// bidiStream forwards a stream on which the caller sends too. The first message of the caller
-// decides the partition. The stream is begun at one node only. If a node refuses to begin it, the
-// router sends the caller's messages again to the next owner.
+// bidiStream forwards a stream on which the caller also sends messages. The first message of the caller
+// determines the partition. Only one node begins the stream. If a node refuses to begin it, the router
+// sends the caller's messages again to the next owner.
 func (r *Router) bidiStream(ctx context.Context, method string, stream grpc.ServerStream) error {
 	m := methods[method]
 	said := &requestBuffer{from: stream, m: m}
@@ -47,7 +47,8 @@ func (r *Router) bidiStream(ctx context.Context, method string, stream grpc.Serv
 	return nil
 }
 
-// bidiStreamOnce tries the stream at the node that owns the partition as far as this node knows.
+// bidiStreamOnce tries the stream once, at the node that owns the partition according to this node's
+// view.
 func (r *Router) bidiStreamOnce(ctx context.Context, part int32, method string, stream grpc.ServerStream, said *requestBuffer) error {
 	here, err := r.cfg.Slots.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream {
 		return &replayStream{answering: answering{stream, said}, ctx: ctx}
@@ -58,8 +59,8 @@ func (r *Router) bidiStreamOnce(ctx context.Context, part int32, method string, 
 	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.bidiStreamTo(ctx, to, part, method, stream, said) })
 }
 
-// bidiStreamTo forwards messages in both directions until the other node ends the stream. A
-// goroutine reads the caller's messages; it ends with the stream.
+// bidiStreamTo forwards messages in both directions until the other node ends the stream. A goroutine
+// reads the caller's messages. It ends with the stream.
 func (r *Router) bidiStreamTo(ctx context.Context, to Peer, part int32, method string, stream grpc.ServerStream, said *requestBuffer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,27 +76,28 @@ func (r *Router) bidiStreamTo(ctx context.Context, to Peer, part int32, method s
 	return relay(from, &answering{stream, said})
 }
 
-// requestBuffer keeps the messages that a caller sends on a stream, so that they can be
-// replayed from the first one until a node has answered. Safe for concurrent use.
+// requestBuffer keeps the messages that a caller sends on a stream until a node has answered, so that
+// they can be sent again from the first one. Safe for concurrent use.
 type requestBuffer struct {
 	from grpc.ServerStream
 	m    *Method
 	mu   sync.Mutex
-	// kept has the messages received so far. bytes is their size without the first message. gone
-	// means that they are too many for a replay, or that a replay is no longer needed; kept then
-	// has only the message for the present reader.
+	// kept contains the messages that were received so far. bytes is their size without the first
+	// message. gone means that there are too many messages to send them again, or that this is no
+	// longer needed. In this case kept contains only the message for the current reader.
 	kept  []proto.Message
 	bytes int
 	gone  bool
-	// over is the error that ended the caller's messages. io.EOF means that the caller is done.
+	// over is the error that ended the caller's messages. io.EOF means that the caller has sent all
+	// messages.
 	over error
-	// reading is closed when the receive that is in progress ends. It is nil if none is in
+	// reading is closed when the receive that is in progress ends. It is nil if no receive is in
 	// progress.
 	reading chan struct{}
 }
 
-// first returns the first message, which decides the partition of the stream. A goroutine
-// receives it, because ctx may end before the message comes; the goroutine ends with the stream.
+// first returns the first message, which determines the partition of the stream. A goroutine receives
+// the message, because ctx may end before the message arrives. The goroutine ends with the stream.
 func (s *requestBuffer) first(ctx context.Context) (proto.Message, error) {
 	m, got := s.m.NewRequest(), make(chan error, 1)
 	go func() { got <- s.next(ctx, 0, &m) }()
@@ -110,8 +112,8 @@ func (s *requestBuffer) first(ctx context.Context) (proto.Message, error) {
 	}
 }
 
-// sendTo sends all messages of the caller to a node. It returns only errors of the caller: the
-// caller ended the stream, or sent a message that cannot be read.
+// sendTo sends all messages of the caller to a node. It returns only errors of the caller: either the
+// caller ended the stream, or it sent a message that cannot be read.
 func (s *requestBuffer) sendTo(ctx context.Context, to grpc.ClientStream) error {
 	for i := 0; ; i++ {
 		m := s.m.NewRequest()
@@ -127,7 +129,8 @@ func (s *requestBuffer) sendTo(ctx context.Context, to grpc.ClientStream) error 
 	}
 }
 
-// next sets *m to message number i: a kept one, or the next one that it receives.
+// next sets *m to the message with the number i. It is a kept message, or the next message that is
+// received.
 func (s *requestBuffer) next(ctx context.Context, i int, m *proto.Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +151,7 @@ func (s *requestBuffer) next(ctx context.Context, i int, m *proto.Message) error
 	}
 }
 
-// await waits until the receive that is in progress ends. Called under mu.
+// await waits until the receive that is in progress ends. The caller holds mu.
 func (s *requestBuffer) await(ctx context.Context) {
 	reading := s.reading
 	s.mu.Unlock()
@@ -159,8 +162,8 @@ func (s *requestBuffer) await(ctx context.Context) {
 	}
 }
 
-// read receives the next message into m. If the stream to a node ends in the meantime, the
-// message is kept for the next try.
+// read receives the next message into m. If the stream to a node ends in the meantime, the message is
+// kept for the next attempt.
 func (s *requestBuffer) read(ctx context.Context, m proto.Message) error {
 	if s.gone {
 		s.kept = nil
@@ -213,8 +216,8 @@ func (s *requestBuffer) recvError() error {
 	return s.over
 }
 
-// answering is the stream that sends a node's answers to the caller. The first answer ends the
-// replay.
+// answering is the stream that sends a node's answers to the caller. After the first answer the
+// messages are not sent again.
 type answering struct {
 	grpc.ServerStream
 	requests *requestBuffer
@@ -230,8 +233,7 @@ func (a *answering) SendMsg(m any) error {
 	return a.ServerStream.SendMsg(m)
 }
 
-// replayStream is the stream that a partition of this node serves. It delivers the kept messages
-// first.
+// replayStream is the stream that a partition of this node serves. It first delivers the kept messages.
 type replayStream struct {
 	answering
 	ctx context.Context //nolint:containedctx // it is the stream's

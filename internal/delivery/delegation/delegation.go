@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
-// Outbox lists the rows of a kind, the earliest first.
+// Outbox lists the rows of a kind. The earliest row comes first.
 func (r *Service) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
 	rows, err := r.cfg.Store.Outbox(ctx, kind, math.MaxInt64, limit)
 	if err != nil {
@@ -30,8 +30,9 @@ func (r *Service) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	return nil
 }
 
-// Delegation reads a pending delegation. [machine.ErrNoStep] means that it is over. If its message is about to
-// be sent and differs from the approved one, the delegation is held again or answered, and so it is over too.
+// Delegation reads a pending delegation. [machine.ErrNoStep] means that the delegation is over. If the
+// message is about to be sent but differs from the approved one, the delegation is held again or
+// answered. In this case it is also over.
 func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Engine.Head(ctx, key)
@@ -59,10 +60,11 @@ func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machin
 	return del, err
 }
 
-// decided reads a delegation in its approved form, for its sending and for its cancellation. wrong is the
-// reason why its message may not be sent. Either no message was sent before, and the operator's allowlist no
-// longer admits the agent or the approval has ended; or the message is not the approved one. If a message may
-// have reached the agent, only that same message is allowed, at any time.
+// decided reads a delegation in its approved form, so that it can be sent or cancelled. wrong is the
+// reason why its message may not be sent. There are two cases. Either no message was sent before, and
+// the operator's allowlist no longer admits the agent or the approval has expired; or the message is
+// not the approved one. If a message may already have reached the agent, only this same message may be
+// sent, but at any time.
 func (r *Service) decided(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
 	del machine.Delegation, wrong, err error,
 ) {
@@ -99,7 +101,7 @@ func (r *Service) decided(ctx context.Context, key runtime.RunKey, s *machine.St
 	return del, approval.Verify(s, step, del.Payload, now), nil
 }
 
-// refuse holds a delegation again, or answers it, because its message may not be sent.
+// refuse holds a delegation again or answers it, because its message may not be sent.
 func (r *Service) refuse(ctx context.Context, key runtime.RunKey, step *machine.ToolStep, wrong error) error {
 	command := approval.Refusal(step, wrong)
 	if answer, ok := command.(machine.ResolveStep); ok {
@@ -122,9 +124,9 @@ func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolSte
 	return nil
 }
 
-// CalledOff reads the last known state of a delegation that is over. The run may be in another visit, so
-// CalledOff reads the journal. [machine.ErrNoStep] means that no message was sent, or none may be sent, so
-// there is no task to cancel.
+// CalledOff reads the last known state of a delegation that is over. It reads the journal, because the
+// run may be in another visit. [machine.ErrNoStep] means that no message was sent or may be sent, so
+// that there is no task to cancel.
 func (r *Service) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Engine.Head(ctx, key)
@@ -145,8 +147,8 @@ func (r *Service) CalledOff(ctx context.Context, row machine.OutboxRow) (machine
 	return del, err
 }
 
-// findDelegation rebuilds the step of a row from the journal: its request, the decision about it, and the last
-// news of the row's attempt.
+// findDelegation rebuilds the step of a row from the journal. The step consists of its request, the
+// decision about it, and the last known state of the row's attempt.
 func (r *Service) findDelegation(ctx context.Context, key runtime.RunKey, row machine.OutboxRow) (*machine.ToolStep, error) {
 	step := &machine.ToolStep{Step: row.Step, Attempt: row.Attempt, Delegation: true}
 	for from := uint64(1); ; {
@@ -170,7 +172,7 @@ func (r *Service) findDelegation(ctx context.Context, key runtime.RunKey, row ma
 	}
 }
 
-// follow updates a step with one record about its delegation.
+// follow applies one record about a delegation to its step.
 func follow(step *machine.ToolStep, rec *machine.Record) {
 	switch b := rec.Body.(type) {
 	case *machine.StepRequested:
@@ -198,8 +200,8 @@ func follow(step *machine.ToolStep, rec *machine.Record) {
 	}
 }
 
-// delegationOf reads the contents of a delegation. The remaining wall time is that of the moment when the step
-// was requested, so that the result is always the same, even after the end of the run.
+// delegationOf reads the contents of a delegation. The remaining wall time is the time that was left
+// when the step was requested. So the result is always the same, even after the end of the run.
 func (r *Service) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
 	entry, err := r.cfg.Store.Entry(ctx, key.Namespace, key.ID, request)
 	if err != nil {
@@ -231,8 +233,9 @@ func (r *Service) delegationOf(ctx context.Context, key runtime.RunKey, s *machi
 	return del, err
 }
 
-// wallLeft returns the remaining wall time of a run at a record; 0 means no limit. If the run has ended or its
-// clock was stopped in between, the present state does not have it, and wallLeft replays the earlier state.
+// wallLeft returns the remaining wall time of a run at a record. 0 means that there is no limit. If the
+// run has ended, or if its clock was stopped in between, the current state does not contain this time,
+// and wallLeft replays the earlier state.
 func (r *Service) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
 	if s.Status.Terminal() || g.WallExcludesWaiting {
 		past, err := r.cfg.Past.Replay(ctx, key, g, rec.Seq)
@@ -250,8 +253,9 @@ func (r *Service) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.G
 	return 0, nil
 }
 
-// Announce commits that the message of a pending delegation is about to be sent. The message must be sent only
-// if it returns true. False means that the run is paused, the approval has ended, or the delegation is over.
+// Announce commits that the message of a pending delegation is about to be sent. The message may be
+// sent only if Announce returns true. The result is false if the run is paused, the approval has
+// expired, or the delegation is over.
 func (r *Service) Announce(ctx context.Context, row machine.OutboxRow, remote machine.Remote) (bool, error) {
 	answer, err := r.cfg.Engine.ApplyInternal(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, machine.NoteDelegation{
 		Step: row.Step, Attempt: row.Attempt, Remote: remote,
@@ -281,7 +285,8 @@ func (r *Service) ResolveDelegation(ctx context.Context, row machine.OutboxRow, 
 	})
 }
 
-// deliver applies an input of the sidecar itself. It returns no error if the run has already ended.
+// deliver applies an input that the sidecar itself makes. If the run has already ended, it returns no
+// error.
 func (r *Service) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
 	_, err := r.cfg.Engine.ApplyInternal(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, command)
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == "RUN_TERMINAL" {

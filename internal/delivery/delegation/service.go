@@ -15,15 +15,15 @@ import (
 type Engine interface {
 	// Head returns the newest state of a run. Error: RUN_NOT_FOUND.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
-	// ApplyInternal applies an input of the sidecar itself, which needs no authority.
+	// ApplyInternal applies an input that the sidecar itself makes. It needs no scope.
 	ApplyInternal(ctx context.Context, key runtime.RunKey, command machine.Command) (runtime.Answer, error)
 }
 
 // Store is the part of the store that a Service uses.
 type Store interface {
-	// Outbox lists the rows of a kind with Due <= now, the earliest first.
+	// Outbox lists the rows of a kind with Due <= now. The earliest row comes first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
-	// DropOutbox removes a row of kind OutboxCancel. A missing row is no error.
+	// DropOutbox removes a row of the kind OutboxCancel. If the row is missing, this is no error.
 	DropOutbox(ctx context.Context, row machine.OutboxRow) error
 	// Entries returns a run's entries with records >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
@@ -38,12 +38,12 @@ type Config struct {
 	Past     *history.Reader
 	Programs *packcache.Cache
 	Clock    runtime.Clock
-	// Allow is the operator's list of tools and agents. The zero value admits none.
+	// Allow is the operator's list of allowed tools and agents. The zero value allows none.
 	Allow policy.Allowlist
 }
 
-// Service reads and answers delegations. It holds no state but its configuration. Safe for
-// concurrent use.
+// Service reads and answers delegations. It has no state besides its configuration. Safe for concurrent
+// use.
 type Service struct{ cfg Config }
 
 // New checks the configuration. It starts no goroutine.

@@ -23,7 +23,7 @@ type Consumer struct {
 	At runtime.Cursor
 	// CreatedAt is Unix nanoseconds.
 	CreatedAt int64
-	// Connected means that the consumer has an open watch.
+	// Connected reports whether the consumer has an open watch.
 	Connected bool
 }
 
@@ -50,13 +50,13 @@ func (r *Reading) Why() error { return r.why }
 // Close reports that the watch has ended.
 func (r *Reading) Close() { r.all.disconnect(r.key, r) }
 
-// consumers holds the open watches of all consumers, at most one of each.
+// consumers contains the open watches of all consumers. Each consumer has at most one.
 type consumers struct {
 	clock runtime.Clock
 
 	mu   sync.Mutex
 	open map[machine.SubscriptionKey]*Reading
-	// left is when the last watch of each other consumer ended.
+	// left contains, for each other consumer, the time when its last watch ended.
 	left map[machine.SubscriptionKey]time.Time
 }
 
@@ -64,7 +64,8 @@ func newConsumers(clock runtime.Clock) *consumers {
 	return &consumers{clock: clock, open: make(map[machine.SubscriptionKey]*Reading), left: make(map[machine.SubscriptionKey]time.Time)}
 }
 
-// seen returns when a consumer read last, as far as this process knows. It returns now if its watch is open.
+// seen returns the time when a consumer last read, as far as this process knows. If the watch of the
+// consumer is open, it returns now.
 func (c *consumers) seen(key machine.SubscriptionKey, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +75,7 @@ func (c *consumers) seen(key machine.SubscriptionKey, now time.Time) time.Time {
 	return c.left[key]
 }
 
-// enter makes a watch the only one of its consumer. It ends the earlier one.
+// enter makes a watch the only watch of its consumer. It ends the earlier watch.
 func (c *consumers) enter(key machine.SubscriptionKey) *Reading {
 	now := &Reading{all: c, key: key, ended: make(chan struct{})}
 	c.mu.Lock()
@@ -95,7 +96,7 @@ func (c *consumers) end(key machine.SubscriptionKey, why error) {
 	delete(c.left, key)
 }
 
-// close is end for callers that hold the mutex.
+// close does the same as end. The caller holds the mutex.
 func (c *consumers) close(key machine.SubscriptionKey, why error) {
 	if now := c.open[key]; now != nil {
 		now.why = why
@@ -123,8 +124,9 @@ func consumerKey(ns uint32, name string) machine.SubscriptionKey {
 	return machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionConsumer, ID: name}
 }
 
-// Resume returns the position of a consumer. known means that the consumer exists. Errors: CONSUMER_TAKEN if it
-// belongs to another owner, CONSUMER_EXPIRED if it did not read for too long.
+// Resume returns the position of a consumer. known reports whether the consumer exists. Errors:
+// CONSUMER_TAKEN if the consumer belongs to another owner, CONSUMER_EXPIRED if it did not read for too
+// long.
 func (r *Service) Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error) {
 	sub, err := r.Subscription(ctx, consumerKey(ns, name))
 	if err != nil || sub == nil {
@@ -139,7 +141,8 @@ func (r *Service) Resume(ctx context.Context, ns uint32, name, owner string) (at
 	return r.SubscriptionCursor(sub), true, nil
 }
 
-// Enter makes a watch the only one of its consumer, and ends the earlier one. It stores a new consumer.
+// Enter makes a watch the only watch of its consumer, and ends the earlier watch. If the consumer is
+// new, Enter stores it.
 func (r *Service) Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (streams.Reading, error) {
 	key := consumerKey(ns, name)
 	if !known {
@@ -150,7 +153,8 @@ func (r *Service) Enter(ctx context.Context, ns uint32, name, owner string, at r
 	return r.consumers.enter(key), nil
 }
 
-// addConsumer stores a new consumer. It does nothing if the owner's consumer was stored in the meantime.
+// addConsumer stores a new consumer. If the same owner has stored it in the meantime, addConsumer does
+// nothing.
 func (r *Service) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at runtime.Cursor) error {
 	full := func(have int) error { return tooMany("MAX_CONSUMERS", "consumer", maxConsumers, have+1) }
 	_, _, err := r.establish(ctx, key, maxConsumers, full, func(before *machine.Subscription) (*machine.Subscription, error) {
@@ -167,11 +171,11 @@ func (r *Service) addConsumer(ctx context.Context, key machine.SubscriptionKey, 
 	return err
 }
 
-// AckConsumer stores, synced, the position up to which a consumer has processed records. The position that it
-// already has is no error.
+// AckConsumer stores the position up to which a consumer has processed records, and syncs it. If the
+// consumer already has this position, this is no error.
 //
-// Errors: CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND,
-// SUBSCRIPTION_CONTENDED.
+// Errors: CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD,
+// CURSOR_BEHIND, SUBSCRIPTION_CONTENDED.
 func (r *Service) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
 	at, err := validate.ParseCursor(cursor)
 	if err != nil {
@@ -222,8 +226,8 @@ func behind(sub *machine.Subscription, at runtime.Cursor) error {
 	}
 }
 
-// ListConsumers lists the caller's consumers by name, without expired ones. A caller with the scope admin gets all
-// consumers of the namespace.
+// ListConsumers lists the caller's consumers by name, without expired consumers. A caller with the
+// scope admin gets all consumers of the namespace.
 func (r *Service) ListConsumers(ctx context.Context, call runtime.Call) ([]Consumer, error) {
 	subs, err := r.OwnSubscriptions(ctx, call, machine.SubscriptionConsumer)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// subscriptionLocks serializes the changes of each subscription, so that a change reads the result of the one
-// before and has no conflicts.
+// subscriptionLocks serializes the changes of each subscription. So a change always reads the result of
+// the previous change, and there are no conflicts.
 type subscriptionLocks struct {
 	mu    sync.Mutex
 	locks map[machine.SubscriptionKey]*subscriptionLock
@@ -17,7 +17,7 @@ type subscriptionLocks struct {
 // subscriptionLock is held by the goroutine whose token is in taken.
 type subscriptionLock struct {
 	taken chan struct{}
-	// wanted counts the holder and the waiters. At 0 the lock is removed.
+	// wanted is the number of holders and waiters. When it is 0, the lock is removed.
 	wanted int
 }
 
@@ -52,8 +52,9 @@ func (s *subscriptionLocks) release(key machine.SubscriptionKey, t *subscription
 	}
 }
 
-// siblings returns the key of the lock for new subscriptions of the same kind and run, whose number is limited.
-// Take it before the lock of the subscription.
+// siblings returns the key of a lock for new subscriptions of the same kind and run. It is needed
+// because the number of these subscriptions is limited. It must be acquired before the lock of the
+// subscription.
 func siblings(key machine.SubscriptionKey) machine.SubscriptionKey {
 	key.ID = ""
 	return key

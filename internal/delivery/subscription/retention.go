@@ -9,32 +9,34 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RetentionConfig has the retention times of unused subscriptions. The zero value keeps all of them.
+// RetentionConfig contains the retention times of unused subscriptions. The zero value keeps all of
+// them.
 type RetentionConfig struct {
-	// ConsumerRetention is how long the position of an inactive consumer is kept. For the same time after
-	// that, a returning consumer gets an error that says so; later it is a new consumer. 0 means for ever.
+	// ConsumerRetention is how long the position of an inactive consumer is kept. For the same time
+	// after that, a returning consumer gets an error which says that it has expired. Later it is
+	// treated as a new consumer. 0 means permanently.
 	ConsumerRetention time.Duration
-	// DeadLetterRetention is how long dead letters are kept; 0 means for ever. MaxDeadLetters limits the
-	// dead letters of a namespace; 0 means that only the limit of each subscription counts.
+	// DeadLetterRetention is how long dead letters are kept. 0 means permanently. MaxDeadLetters limits
+	// the dead letters of a namespace. 0 means that only the limit of each subscription applies.
 	DeadLetterRetention time.Duration
 	MaxDeadLetters      int
-	// DeadLetters removes dead letters. It is required for DeadLetterRetention and MaxDeadLetters.
+	// DeadLetters removes dead letters. It is required if DeadLetterRetention or MaxDeadLetters is set.
 	DeadLetters DeadLetterTrimmer
 	// OnExpired is called with the kind of the removed items, "consumer" or "dead_letter", and their
-	// number; nil means no calls.
+	// number. It may be nil.
 	OnExpired func(namespace uint32, what string, n int)
 }
 
 // DeadLetterTrimmer removes dead letters.
 type DeadLetterTrimmer interface {
-	// TrimDeadLetters removes the dead letters of one namespace that are older than before, Unix
-	// nanoseconds. Then it removes the oldest ones of the receivers with the most, until at most most are
-	// left; 0 means any number.
+	// TrimDeadLetters removes the dead letters of one namespace that are older than before, in Unix
+	// nanoseconds. If more than most letters remain, it removes the oldest letters of the receivers
+	// that have the most letters, until most remain. 0 means that their number is not limited.
 	TrimDeadLetters(ctx context.Context, ns uint32, before int64, most int) (removed int, err error)
 }
 
-// seenPart is the part of ConsumerRetention up to which the stored time of a consumer's last read may be out of
-// date, because it is not worth a commit each time.
+// seenPart is the fraction of ConsumerRetention by which the stored time of a consumer's last read may
+// be out of date. A commit for each read would cost too much.
 const seenPart = 8
 
 // reasonExpired is the reason of the error for an expired consumer.
@@ -49,8 +51,8 @@ func expired(sub *machine.Subscription) error {
 	}
 }
 
-// Forget removes unused subscriptions and old dead letters in all namespaces. An error in one namespace does not
-// affect the others.
+// Forget removes unused subscriptions and old dead letters in all namespaces. If there is an error in
+// one namespace, Forget continues with the others.
 func (r *Service) Forget(ctx context.Context) error {
 	var errs []error
 	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
@@ -95,7 +97,8 @@ func (r *Service) expireConsumers(ctx context.Context, ns uint32) error {
 	return errors.Join(errs...)
 }
 
-// expireConsumer stores when a consumer was last seen, gives up its position, or removes it.
+// expireConsumer stores when a consumer was last seen, drops its position, or removes it. Which of
+// these it does depends on how long the consumer has been inactive.
 func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKey) error {
 	now, gone, after := r.cfg.Clock.Now(), false, r.cfg.Retention.ConsumerRetention
 	sub, err := r.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
@@ -124,7 +127,7 @@ func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKe
 		return err
 	}
 	if gone {
-		// A stream may have been opened in the meantime.
+		// A stream may have been opened in the meantime, so it is ended.
 		r.consumers.end(key, expired(&sub))
 		r.reportExpired(key.Namespace, "consumer", 1)
 	}
@@ -142,10 +145,12 @@ func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKe
 	return err
 }
 
-// errAnother means that the consumer was deleted in the meantime, and that another one may have been made.
+// errAnother means that the consumer was deleted in the meantime. Another consumer with the same name
+// may have been created.
 var errAnother = errors.New("another consumer")
 
-// later returns when a consumer was last seen: the stored time, or the later one that this process knows.
+// later returns the time when a consumer was last seen. This is the stored time, or the time that this
+// process knows if that is later.
 func later(seen time.Time, stored int64) time.Time {
 	if at := time.Unix(0, stored); at.After(seen) {
 		return at

@@ -12,15 +12,16 @@ import (
 
 // Engine is the part of the runtime that a Service uses.
 type Engine interface {
-	// Admit returns the number of a namespace, if the caller has one of the scopes in it.
+	// Admit returns the number of a namespace if the caller has one of the scopes in it.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 	// NamespaceNumbers returns the served namespaces.
 	NamespaceNumbers() []uint32
 }
 
-// Journal knows the end of the records of a namespace.
+// Journal provides the end of the records of a namespace.
 type Journal interface {
-	// Tail returns the newest position of a namespace. Epoch returns the id of the store in cursors.
+	// Tail returns the newest position of a namespace. Epoch returns the id of the store that cursors
+	// contain.
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Epoch() [16]byte
 }
@@ -31,7 +32,8 @@ type Config struct {
 	Store   Store
 	Journal Journal
 	Clock   runtime.Clock
-	// Quotas limits the webhooks and consumers of namespaces further; nil means no quotas.
+	// Quotas additionally limits the webhooks and consumers of namespaces. If it is nil, there are no
+	// quotas.
 	Quotas    *quota.Limits
 	Retention RetentionConfig
 }
@@ -56,10 +58,10 @@ func New(cfg Config) (*Service, error) {
 	return &Service{cfg: cfg, consumers: newConsumers(cfg.Clock), locks: newSubscriptionLocks()}, nil
 }
 
-// readable returns the number of a namespace whose runs the caller may read.
+// readable returns the number of a namespace if the caller may read the runs in it.
 func (r *Service) readable(call runtime.Call) (uint32, error) {
 	return r.cfg.Engine.Admit(call, policy.RunsRead|policy.RunsWrite)
 }
 
-// figure converts a position to the signed number in an error.
+// figure converts a position to the signed number that an error contains.
 func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

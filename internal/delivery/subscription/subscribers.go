@@ -10,13 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// SubscriptionCursor returns the position of a consumer or a webhook as a cursor.
+// SubscriptionCursor returns the position of a consumer or a webhook in the form of a cursor.
 func (r *Service) SubscriptionCursor(sub *machine.Subscription) runtime.Cursor {
 	return runtime.Cursor{Epoch: r.cfg.Journal.Epoch(), Position: sub.After, Index: sub.Index}
 }
 
-// OwnSubscription returns a subscription of the caller. A caller with the scope admin may read all. A
-// *machine.Error NOT_FOUND means that there is none, or that it belongs to another owner.
+// OwnSubscription returns a subscription of the caller. A caller with the scope admin may read all
+// subscriptions. A *machine.Error NOT_FOUND means that the subscription does not exist or belongs to
+// another owner.
 func (r *Service) OwnSubscription(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, run, id string) (*machine.Subscription, error) {
 	ns, err := r.readable(call)
 	if err != nil {
@@ -47,8 +48,8 @@ func (r *Service) removeOwn(ctx context.Context, call runtime.Call, kind machine
 	})
 }
 
-// OwnSubscriptions lists the caller's subscriptions of a kind by run and id. A caller with the scope admin gets
-// all.
+// OwnSubscriptions lists the caller's subscriptions of a kind, ordered by run and id. A caller with the
+// scope admin gets all subscriptions.
 func (r *Service) OwnSubscriptions(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind) ([]machine.Subscription, error) {
 	ns, err := r.readable(call)
 	if err != nil {
@@ -71,7 +72,7 @@ func owns(call runtime.Call, sub *machine.Subscription) bool {
 	return call.Principal.Owns(sub.Owner) || policy.Require(call.Principal, policy.Admin) == nil
 }
 
-// absent returns the error for a subscription that does not exist for the caller.
+// absent returns the error for a subscription that does not exist or that the caller may not see.
 func absent(kind machine.SubscriptionKind, id string) error {
 	r := machine.Error{Code: machine.CodeNotFound, Reason: "DELIVERY_NOT_FOUND", Field: "delivery_ref", Message: fmt.Sprintf("there is no receiver %q", id)}
 	switch kind {
@@ -97,7 +98,7 @@ func tooMany(reason, field string, limit, got int) error {
 	}
 }
 
-// inField sets the field of the request in an error.
+// inField adds the name of the request field to an error.
 func inField(field string, err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		named := *refusal

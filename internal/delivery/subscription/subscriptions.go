@@ -12,16 +12,18 @@ import (
 
 // Store is the part of the store that a Service uses.
 type Store interface {
-	// PutSubscription stores a subscription. before is the value that was read; nil means that there must
-	// be none. Error: [machine.ErrSubscriptionChanged].
+	// PutSubscription stores a subscription. before is the subscription that the caller has read. nil
+	// means that there must be none. Error: [machine.ErrSubscriptionChanged].
 	PutSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription) error
-	// RecordDeadLetter is PutSubscription with a dead letter in the same commit.
+	// RecordDeadLetter does the same as PutSubscription, and stores a dead letter in the same commit.
 	RecordDeadLetter(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error
 	// Subscription reads a subscription. It returns nil if there is none.
 	Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error)
-	// Subscriptions lists the subscriptions of a kind by run and id: of one run, or of all if run is "".
+	// Subscriptions lists the subscriptions of a kind for one run, ordered by run and id. If run is "",
+	// it lists those of all runs.
 	Subscriptions(ctx context.Context, ns uint32, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
-	// DropSubscription removes a subscription with its dead letters. A missing one is no error.
+	// DropSubscription removes a subscription and its dead letters. If the subscription is missing,
+	// this is no error.
 	DropSubscription(ctx context.Context, key machine.SubscriptionKey) error
 	// ListDeadLetters lists the dead letters of a subscription whose numbers are greater than after.
 	ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
@@ -29,12 +31,13 @@ type Store interface {
 	DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
-// subscriptionTries limits the retries of a change. Locks serialize the changes; only a commit whose caller did
-// not wait for it can come in between.
+// subscriptionTries limits how often a change is retried. Locks serialize the changes. Only a commit
+// whose caller did not wait for it can come between the read and the write of a change.
 const subscriptionTries = 8
 
-// change calls edit with the present subscription, nil if there is none, and stores the result. If edit returns
-// nil, the subscription stays unchanged. change returns the stored subscription.
+// change calls edit with the current subscription and stores the result. The argument of edit is nil if
+// there is no subscription. If edit returns nil, the subscription stays unchanged. change returns the
+// stored subscription.
 func (r *Service) change(ctx context.Context, key machine.SubscriptionKey, edit func(before *machine.Subscription) (*machine.Subscription, error)) (machine.Subscription, error) {
 	done, err := r.locks.acquire(ctx, key)
 	if err != nil {
@@ -60,8 +63,9 @@ func (r *Service) change(ctx context.Context, key machine.SubscriptionKey, edit 
 	return machine.Subscription{}, contended(key)
 }
 
-// establish is change for a subscription that may be new. There may be at most most of its kind (of its run, if
-// it has one). If there are, the error is that of limit.
+// establish does the same as change for a subscription that may be new. If there are already `most`
+// subscriptions of the kind (for a subscription of a run: of the kind and the run), it returns the
+// error of limit.
 func (r *Service) establish(ctx context.Context, key machine.SubscriptionKey, most int, limit func(have int) error, edit func(before *machine.Subscription) (*machine.Subscription, error)) (sub machine.Subscription, created bool, err error) {
 	done, err := r.locks.acquire(ctx, siblings(key))
 	if err != nil {
@@ -89,7 +93,7 @@ func (r *Service) establish(ctx context.Context, key machine.SubscriptionKey, mo
 	return sub, created, err
 }
 
-// kept returns the number of subscriptions, without expired consumers.
+// kept returns the number of subscriptions. It does not count expired consumers.
 func kept(all []machine.Subscription) (n int) {
 	for i := range all {
 		if all[i].Kind != machine.SubscriptionConsumer || !all[i].Done {
@@ -99,7 +103,8 @@ func kept(all []machine.Subscription) (n int) {
 	return n
 }
 
-// remove removes a subscription with its dead letters, if may returns no error for it.
+// remove removes a subscription and its dead letters. If may returns an error for the subscription,
+// remove returns this error.
 func (r *Service) remove(ctx context.Context, key machine.SubscriptionKey, may func(*machine.Subscription) error) error {
 	done, err := r.locks.acquire(ctx, key)
 	if err != nil {
@@ -116,8 +121,8 @@ func (r *Service) remove(ctx context.Context, key machine.SubscriptionKey, may f
 	return inSubscription(key, r.cfg.Store.DropSubscription(ctx, key))
 }
 
-// quotaOf maps the kinds of subscriptions to their quotas. Subscriptions of tasks have none, because the tasks are
-// limited.
+// quotaOf maps the kinds of subscriptions to their quotas. Subscriptions of tasks have no quota,
+// because the number of tasks is limited.
 var quotaOf = map[machine.SubscriptionKind]quota.Resource{
 	machine.SubscriptionWebhook: quota.Webhooks, machine.SubscriptionConsumer: quota.Consumers,
 }
@@ -129,8 +134,8 @@ func contended(key machine.SubscriptionKey) error {
 	}
 }
 
-// Subscribe stores a subscription. It replaces the one with the same key. If the run already has most others, the
-// error is that of limit. The caller sets the position.
+// Subscribe stores a subscription. It replaces a subscription with the same key. If the run already has
+// `most` other subscriptions, it returns the error of limit. The caller sets the position.
 func (r *Service) Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error {
 	_, _, err := r.establish(ctx, sub.SubscriptionKey, most, limit, func(*machine.Subscription) (*machine.Subscription, error) {
 		return &sub, nil
@@ -144,7 +149,8 @@ func (r *Service) Subscription(ctx context.Context, key machine.SubscriptionKey)
 	return sub, inSubscription(key, err)
 }
 
-// Subscriptions lists the subscriptions of a kind: of one run, or of all namespaces and runs if run is "".
+// Subscriptions lists the subscriptions of a kind for one run. If run is "", it lists those of all
+// namespaces and runs.
 func (r *Service) Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
 	var all []machine.Subscription
 	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
@@ -157,14 +163,16 @@ func (r *Service) Subscriptions(ctx context.Context, kind machine.SubscriptionKi
 	return all, nil
 }
 
-// Unsubscribe removes a subscription with its dead letters. A missing one is no error.
+// Unsubscribe removes a subscription and its dead letters. If the subscription is missing, this is no
+// error.
 func (r *Service) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error {
 	return r.remove(ctx, key, func(*machine.Subscription) error { return nil })
 }
 
-// Advance stores that everything up to a position was delivered, if the subscription still exists, even if its
-// other fields have changed, and returns it. The position never goes back. [machine.ErrSubscriptionChanged] means
-// that it was removed, or that another one has its key.
+// Advance stores that everything up to a position was delivered, and returns the subscription. It does
+// so even if other fields of the subscription have changed. The position never goes back.
+// [machine.ErrSubscriptionChanged] means that the subscription was removed, or that another
+// subscription has its key.
 func (r *Service) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
 	return r.change(ctx, of.SubscriptionKey, func(now *machine.Subscription) (*machine.Subscription, error) {
 		if now == nil || now.CreatedAt != of.CreatedAt || now.Owner != of.Owner {
@@ -180,9 +188,9 @@ func (r *Service) Advance(ctx context.Context, of *machine.Subscription, after u
 	})
 }
 
-// NoteTry stores the outcome of a failed try, or the end of the subscription, if the subscription is unchanged
-// since it was read; otherwise it returns [machine.ErrSubscriptionChanged]. letter is the dead letter of a delivery
-// whose last try failed, or nil.
+// NoteTry stores the outcome of a failed attempt, or the end of the subscription. If the subscription
+// has changed since it was read, it returns [machine.ErrSubscriptionChanged]. letter is the dead letter
+// of a delivery whose last attempt failed. Otherwise it is nil.
 func (r *Service) NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
 	done, err := r.locks.acquire(ctx, sub.SubscriptionKey)
 	if err != nil {

@@ -15,13 +15,14 @@ import (
 // maxWebhooks limits the webhooks of a namespace.
 const maxWebhooks = 100
 
-// Limits of the key for a webhook's signatures, in bytes (Standard Webhooks, "Symmetric").
+// These are the limits for the length of the key that signs a webhook's messages, in bytes (Standard
+// Webhooks, "Symmetric").
 const (
 	minSecret = 24
 	maxSecret = 64
 )
 
-// secretPrefix begins the text form of a key (Standard Webhooks).
+// secretPrefix is the prefix of the text form of a key (Standard Webhooks).
 const secretPrefix = "whsec_"
 
 // WebhookRequest is the argument of [Service.PutWebhook].
@@ -29,18 +30,21 @@ type WebhookRequest struct {
 	runtime.Call
 	ID  string
 	URL string
-	// Secret is "whsec_" and the base64 of 24 to 64 bytes. "" keeps the present secret of a webhook.
+	// Secret is "whsec_" followed by the base64 of 24 to 64 bytes. "" keeps the current secret of a
+	// webhook.
 	Secret string
 	Filter machine.RunFilter
 	Kinds  []machine.RecordKind
-	// FromBeginning means that a new webhook begins with the first record, not with the next one.
+	// FromBeginning means that a new webhook begins with the first record. Otherwise it begins with the
+	// next record.
 	FromBeginning bool
 	// LinkFor and Format are as in [machine.Subscription].
 	LinkFor string
 	Format  machine.MessageFormat
 }
 
-// PutWebhook makes a webhook or changes an existing one. A changed webhook keeps its position and tries at once.
+// PutWebhook creates a webhook or changes an existing one. A changed webhook keeps its position, and
+// its next attempt is made immediately.
 //
 // Errors: BAD_URL, BAD_SECRET, WEBHOOK_TAKEN, MAX_WEBHOOKS, SUBSCRIPTION_CONTENDED.
 func (r *Service) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
@@ -75,7 +79,8 @@ func (r *Service) PutWebhook(ctx context.Context, req WebhookRequest) (sub machi
 	})
 }
 
-// webhook returns the webhook to store: a new one, or the present one with the changes.
+// webhook returns the webhook to store. It is a new webhook, or the current webhook with the changes of
+// the request.
 func (r *Service) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
 	if before != nil {
 		if !req.Principal.Owns(before.Owner) {
@@ -127,7 +132,7 @@ func readSecret(text string) ([]byte, error) {
 	return secret, nil
 }
 
-// badSecret returns the error for a secret, without repeating it.
+// badSecret returns the error for an invalid secret. The error does not contain the secret.
 func badSecret(why string, got int) error {
 	limit := int64(minSecret)
 	if got > maxSecret {

@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// agent is an A2A agent: one member of one pack.
+// agent is an A2A agent. It is one member of one pack.
 type agent struct {
-	// space is the agent's namespace, which the caller names or to which it is limited. It is "" for the
-	// default one, for callers without a limit.
+	// space is the agent's namespace. The caller names it or is limited to it. For a caller without a
+	// limit, "" means the default namespace.
 	space string
 	pack  *pack.Pack
-	// ref is the reference by which the caller named the pack. A new run is started with it.
+	// ref is the reference to the pack in the request. A new run is started with this reference.
 	ref    string
 	member string
 }
 
-// route returns the tenant of the agent's tasks. It has the pack without its version, so that a task remains
-// reachable after another version is registered.
+// route returns the tenant of the agent's tasks. It contains the pack without its version, so that a
+// task can still be reached after another version is registered.
 func (a *agent) route() string { return a.pack.ID + "/" + a.member }
 
 // tenant returns the name of the agent for callers of any namespace.
@@ -37,8 +37,8 @@ func (a *agent) def() *pack.AgentDef {
 	return &pack.AgentDef{}
 }
 
-// agentOf returns the agent that a tenant names: "PACK/AGENT" in the caller's namespace, the pack with or without
-// a version. "" names the root agent.
+// agentOf returns the agent that a tenant names. The tenant has the form "PACK/AGENT", with or without
+// a version of the pack, and refers to the caller's namespace. "" means the root agent.
 func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant string) (*agent, error) {
 	in := readerFor(caller)
 	_, named := validate.SplitTenant(tenant)
@@ -52,7 +52,8 @@ func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant strin
 	return s.member(ctx, in, ref, member)
 }
 
-// member returns an agent of a pack; "" names its entry agent. The caller needs no right, because cards are public.
+// member returns an agent of a pack. The member "" means the entry agent. The caller needs no right,
+// because cards are public.
 func (s *Service) member(ctx context.Context, in runtime.Call, ref, member string) (*agent, error) {
 	p, err := s.cfg.Engine.PackNamed(ctx, in, ref)
 	if err != nil {
@@ -70,15 +71,15 @@ func (s *Service) member(ctx context.Context, in runtime.Call, ref, member strin
 	return &agent{space: in.Namespace, pack: p, ref: ref, member: member}, nil
 }
 
-// readerFor returns a call that may only read packs, in the namespaces of the caller.
+// readerFor returns a call that may only read packs. It has the namespaces of the caller.
 func readerFor(caller runtime.Call) runtime.Call {
 	return runtime.Call{Namespace: caller.Namespace, Principal: runtime.Principal{
 		Subject: runtime.CardsName, Scopes: runtime.ScopeRunsRead, Namespaces: caller.Principal.Namespaces,
 	}}
 }
 
-// root returns the root agent: the configured one, which is in the default namespace, or the entry agent of the only
-// pack with agents in the namespace.
+// root returns the root agent. This is the configured agent, which is in the default namespace. If none
+// is configured, it is the entry agent of the only pack in the namespace that has agents.
 func (s *Service) root(ctx context.Context, in runtime.Call) (*agent, error) {
 	if s.cfg.Root != "" && (in.Namespace == "" || in.Namespace == runtime.DefaultNamespace) {
 		ref, member, _ := strings.Cut(s.cfg.Root, "/")

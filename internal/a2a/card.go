@@ -26,14 +26,15 @@ const (
 	bindingHTTP    = "HTTP+JSON"
 )
 
-// AgentURI is an extension with details of an agent for authenticated callers. Its params in
-// the extended card are pack, version, digest, and the variables that a message must give.
+// AgentURI is an extension with details about an agent for authenticated callers. In the extended card,
+// its params are the pack, the version, the digest, and the variables that a message must contain.
 const AgentURI = "https://pawl.dev/a2a/agent/v1"
 
-// textPlain is the media type of agents that name none (RFC 0007).
+// textPlain is the media type of agents that do not declare one (RFC 0007).
 const textPlain = "text/plain"
 
-// card returns the card of an agent, from the prompt with the agent's name (RFC 0007, RFC 0011).
+// card returns the card of an agent. It is built from the prompt with the name of the agent (RFC 0007,
+// RFC 0011).
 func (s *Service) card(a *agent) *a2apb.AgentCard {
 	prompt := a.pack.Doc.Prompts[a.member]
 	def := a.def()
@@ -43,7 +44,7 @@ func (s *Service) card(a *agent) *a2apb.AgentCard {
 		Tags: def.Tags, InputModes: input, OutputModes: output,
 	}
 	if len(skill.Tags) == 0 {
-		// The protocol requires a tag. The pack's id says which agents belong together.
+		// The protocol requires a tag. The id of the pack shows which agents belong together.
 		skill.Tags = []string{a.pack.ID}
 	}
 	card := &a2apb.AgentCard{
@@ -84,7 +85,7 @@ func (s *Service) extensions() []*a2apb.AgentExtension {
 	return out
 }
 
-// interfaces returns the interfaces at which the agent is served, HTTP first.
+// interfaces returns the interfaces at which the agent is served. The HTTP interfaces come first.
 func (s *Service) interfaces(a *agent) []*a2apb.AgentInterface {
 	var out []*a2apb.AgentInterface
 	if base := s.baseURL(); base != "" {
@@ -114,7 +115,8 @@ func (s *Service) baseURL() string {
 	return scheme + reachable(s.host.HTTPAddr())
 }
 
-// grpcAddr returns the address of the gRPC port. If only the public URL is configured, it uses the host of that.
+// grpcAddr returns the address of the gRPC port. If only the public URL is configured, it uses the host
+// of this URL.
 func (s *Service) grpcAddr() string {
 	bound := s.host.Addr()
 	if bound == "" || s.cfg.GRPCAddr != "" {
@@ -129,7 +131,8 @@ func (s *Service) grpcAddr() string {
 	return reachable(bound)
 }
 
-// reachable replaces an address that stands for all addresses of this machine by the machine's name.
+// reachable returns the address under which clients can reach a bound address. If the bound address is
+// the unspecified address (0.0.0.0 or ::), it is replaced by the host name of this machine.
 func reachable(bound string) string {
 	host, port, err := net.SplitHostPort(bound)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
@@ -147,8 +150,8 @@ func (s *Service) authenticates() bool {
 	return token || certificate
 }
 
-// secure adds the configured security schemes to a card. If tokens and certificates are configured, but not both are
-// required, each is enough.
+// secure adds the configured security schemes to a card. If tokens and certificates are both configured
+// but not both required, one of them is enough.
 func (s *Service) secure(card *a2apb.AgentCard) {
 	_, token, certificate := s.host.Secured()
 	requirement := &a2apb.SecurityRequirement{Schemes: map[string]*a2apb.StringList{}}
@@ -170,7 +173,8 @@ func (s *Service) secure(card *a2apb.AgentCard) {
 	}
 }
 
-// extendedCard executes GetExtendedAgentCard. It returns the card with details for callers that may use the agent.
+// extendedCard implements GetExtendedAgentCard. It returns the card with details for callers that may
+// use the agent.
 func (s *Service) extendedCard(ctx context.Context, req *a2apb.GetExtendedAgentCardRequest) (*a2apb.AgentCard, error) {
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err
@@ -219,7 +223,7 @@ func agentParams(a *agent) (*structpb.Struct, error) {
 	return protocol.ObjectToProto(raw), nil
 }
 
-// sign signs a card, if there is a key.
+// sign signs a card if a key is configured.
 func (s *Service) sign(card *a2apb.AgentCard) error {
 	if s.cfg.CardKey == nil {
 		return nil

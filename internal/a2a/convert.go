@@ -25,8 +25,8 @@ func inboundParts(parts []*a2apb.Part) ([]machine.Part, error) {
 	return out, err
 }
 
-// envelopeFromProto converts everything of a message except its parts. Metadata of the message has priority over that of
-// the request.
+// envelopeFromProto converts all fields of a message except its parts. If the message and the request
+// have the same metadata, the metadata of the message are used.
 func envelopeFromProto(m *a2apb.Message, request *structpb.Struct) *machine.Envelope {
 	return &machine.Envelope{
 		MessageID: m.GetMessageId(), ContextID: m.GetContextId(), References: m.GetReferenceTaskIds(),
@@ -34,7 +34,7 @@ func envelopeFromProto(m *a2apb.Message, request *structpb.Struct) *machine.Enve
 	}
 }
 
-// mergeStructs merges two objects. The members of above have priority.
+// mergeStructs merges two objects. If both have a member, the member of above is used.
 func mergeStructs(below, above *structpb.Struct) *structpb.Struct {
 	if len(below.GetFields()) == 0 {
 		return above
@@ -67,7 +67,7 @@ func textPart(text string) *a2apb.Part {
 	return &a2apb.Part{Content: &a2apb.Part_Text{Text: strings.ToValidUTF8(text, "\uFFFD")}}
 }
 
-// stampToProto converts a time and cuts it to milliseconds (S§5.6.1).
+// stampToProto converts a time. It cuts the time to milliseconds (S§5.6.1).
 func stampToProto(nanos int64) *timestamppb.Timestamp {
 	return timestamppb.New(time.Unix(0, nanos).Truncate(time.Millisecond))
 }

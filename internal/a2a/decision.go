@@ -14,13 +14,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxReason limits the reason of a decision in bytes, like that of DecideStep.
+// maxReason limits the reason of a decision, in bytes. DecideStep has the same limit.
 const maxReason = 4096
 
-// verdicts maps the words in a message to decisions.
+// verdicts maps the words that a message may contain to decisions.
 var verdicts = map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited}
 
-// decided is a decision: the object [protocol.ApprovalURI] in a data part of a message.
+// decided is a decision. In a message it is the object [protocol.ApprovalURI] in a data part.
 type decided struct {
 	Step     uint32          `json:"step"`
 	Digest   string          `json:"digest"`
@@ -38,8 +38,8 @@ func badDecision(field, format string, args ...any) error {
 	}
 }
 
-// decisionOf returns the decision in a message, or nil. Besides the decision a message may have only texts. They are the
-// reason, if the decision has none.
+// decisionOf returns the decision in a message, or nil. In addition to the decision, a message may
+// contain only texts. If the decision has no reason, the texts are the reason.
 func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
 	var raw json.RawMessage
 	var texts []string
@@ -70,7 +70,7 @@ func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
 	return readDecision(raw, strings.Join(texts, "\n"))
 }
 
-// readDecision decodes a decision. words is the reason if the decision has none.
+// readDecision decodes a decision. If the decision has no reason, words is the reason.
 func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error) {
 	var d decided
 	if err := strictjson.Decode(raw, &d, strictjson.Closed); err != nil {
@@ -97,8 +97,8 @@ func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error
 	return c, nil
 }
 
-// decide records a decision about a held call of the task's run. The speaker needs the scope for it; the rights of the
-// task's sender do not count.
+// decide records a decision about a held call of the task's run. The speaker itself needs the scope for
+// this. The rights of the task's sender are not used.
 func (s *Service) decide(ctx context.Context, m *inbound, state *machine.State, c *machine.DecideStep) (runtime.Answer, error) {
 	answer, err := s.cfg.Engine.Apply(ctx, runtime.Request{
 		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, ID: m.id, Command: *c,
@@ -109,9 +109,9 @@ func (s *Service) decide(ctx context.Context, m *inbound, state *machine.State, 
 	return answer, err
 }
 
-// passesOn reports whether the decision is about a held call of a delegated run, not of this
-// run. If the speaker may not see the call, only the call's number identifies it: a comparison
-// of the digest would reveal whether a guess of the payload is right.
+// passesOn reports whether the decision is about a held call of a delegated run instead of this run. If
+// the speaker may not see the call, the call is identified only by its number, because a comparison of
+// the digest would reveal whether a guess of the payload is right.
 func (s *Service) passesOn(ctx context.Context, speaker runtime.Call, state *machine.State, c *machine.DecideStep) (bool, error) {
 	if askingStep(state) == 0 {
 		return false, nil

@@ -16,48 +16,51 @@ import (
 
 // delegation is the object [protocol.DelegationURI] in the metadata of a message.
 type delegation struct {
-	// Run, Step and Attempt identify the step of the sender.
+	// Run, Step and Attempt identify the step of the sender of the message.
 	Run     string `json:"run"`
 	Step    uint32 `json:"step"`
 	Attempt int    `json:"attempt"`
-	// Depth is the depth of the sender. The new run's is one more.
+	// Depth is the depth of the sender's run. The depth of the new run is one more.
 	Depth int `json:"depth"`
-	// WallTimeMillis is the remaining wall time of the sender; 0 means no limit.
+	// WallTimeMillis is the remaining wall time of the sender in milliseconds. 0 means that there is no
+	// limit.
 	WallTimeMillis int64 `json:"wall_time_ms"`
-	// Lease is the budget that the sender has reserved for the new run; nil means no limit.
+	// Lease is the budget that the sender has reserved for the new run. nil means that there is no
+	// limit.
 	Lease *protocol.Lease `json:"lease"`
-	// Policy lists the tools that the new run may call; nil means no list.
+	// Policy lists the tools that the new run may call. nil means that there is no list.
 	Policy *protocol.Policy `json:"policy"`
-	// Payer names the accounts in which the new run counts. It is used only within a sidecar and ignored
-	// in messages from outside. If it is nil, the sender's step is counted instead.
+	// Payer names the accounts in which the new run is counted. It is used only within a sidecar and is
+	// ignored in messages from outside. If it is nil, the sender's step is counted instead.
 	Payer *protocol.Payer `json:"payer"`
-	// Execution is set if the sidecar executes the sender. Within a sidecar the new run is executed in
-	// the same way.
+	// Execution is set if the sidecar executes the sender's run. Within the same sidecar the new run is
+	// executed in the same way.
 	Execution string `json:"execution"`
 	// Traceparent is the W3C trace context of the sender.
 	Traceparent string `json:"traceparent"`
-	// Origin is the base URL of the sender's sidecar.
+	// Origin is the base URL of the sidecar that has the sender's run.
 	Origin string `json:"origin"`
-	// Answerer is the principal that answers a question. It is set only for an answer.
+	// Answerer is the principal that answers a question. It is set only if the message is an answer.
 	Answerer *answerer `json:"answerer"`
 }
 
-// answerer is a principal of the sender's sidecar, with its scopes at the time of the answer.
+// answerer is a principal of the sender's sidecar, with the scopes that it had when it answered.
 type answerer struct {
 	Principal string   `json:"principal"`
 	Scopes    []string `json:"scopes"`
 }
 
-// named reports whether the name has a form that a sidecar sends.
+// named reports whether the name has a form that a sidecar can have sent.
 func (a *answerer) named() bool {
 	parts := runtime.Answerer(a.Principal, nil).Identity().Parts()
 	return len(a.Principal) <= maxAnswerer && !slices.Contains(parts, "") && !strings.ContainsFunc(a.Principal, unicode.IsControl)
 }
 
-// maxAnswerer limits the name of an answerer, in bytes. Each sidecar that passes an answer on adds its own name to it.
+// maxAnswerer limits the name of an answerer, in bytes. Each sidecar that forwards an answer adds its
+// own name to it.
 const maxAnswerer = 512
 
-// delegationOf returns the delegation of a message, or nil if the message has none.
+// delegationOf returns the delegation in a message. It returns nil if the message contains none.
 func delegationOf(msg *a2apb.Message) (*delegation, error) {
 	value := msg.GetMetadata().GetFields()[protocol.DelegationURI]
 	if value == nil {
@@ -79,9 +82,10 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 	return &d, nil
 }
 
-// answers returns the principal that answers. Within a sidecar it is the principal in the journal. In a message from
-// outside it is the caller on behalf of the named principal; the caller needs the scope tasks:answer-for, and only the
-// caller's rights count. Without a named principal it is the caller.
+// answers returns the principal that answers. Within a sidecar it is the principal in the journal. For
+// a message from outside it is the caller on behalf of the named principal. In this case the caller
+// needs the scope tasks:answer-for, and only the rights of the caller are used. If no principal is
+// named, it is the caller.
 func (s *Service) answers(m *inbound) (runtime.Call, error) {
 	call := m.caller
 	if !m.wants(protocol.DelegationURI) {
@@ -101,8 +105,9 @@ func (s *Service) answers(m *inbound) (runtime.Call, error) {
 	return call, nil
 }
 
-// origin returns the run of the sender. For a message from outside it is never a run of this store, even if the message
-// names one, because a child run counts in the accounts of the run that started it.
+// origin returns the address of the sidecar that has the sender's run. For a message from outside, the
+// run never counts as a run of this store, even if the message claims it, because a child run is
+// counted in the accounts of the run that started it.
 func (s *Service) origin(d *delegation) string {
 	if !s.cfg.InProcess && d.Origin == "" {
 		return machine.OriginUnknown
@@ -110,7 +115,7 @@ func (s *Service) origin(d *delegation) string {
 	return d.Origin
 }
 
-// delegate adds the delegation of a message to the request that starts its run.
+// delegate adds the delegation in a message to the request that starts its run.
 func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) error {
 	d, err := delegationOf(msg)
 	if err != nil || d == nil {

@@ -6,25 +6,27 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Domain is the domain of the ErrorInfo of errors that the protocol names. Others have the domain of the engine.
+// Domain is the domain in the ErrorInfo of errors that the protocol defines. Other errors have the
+// domain of the engine.
 const Domain = "a2a-protocol.org"
 
 // engineDomain is the domain of reasons that come from the engine.
 const engineDomain = "pawl.dev"
 
-// kind is a row of the table of errors: the codes of an error in each protocol binding.
+// kind is a row of the table of errors. It contains the codes of an error in each protocol binding.
 type kind struct {
-	// reason is the name of the error in UPPER_SNAKE, without "Error". If it is "", the reason is that of the
-	// engine.
+	// reason is the name of the error in UPPER_SNAKE case, without "Error". If it is "", the reason of
+	// the engine is used.
 	reason string
-	// rpc is the JSON-RPC code, code the gRPC code, http the HTTP status.
+	// rpc is the JSON-RPC code, code is the gRPC code, and http is the HTTP status.
 	rpc  int
 	code codes.Code
 	http int
 }
 
-// The errors that the protocol names (S§5.4), except two that cannot occur: an executor cannot answer with anything but a
-// task or a message (InvalidAgentResponse), and every declared extended card exists (ExtendedAgentCardNotConfigured).
+// These are the errors that the protocol defines (S§5.4). Two of them are missing because they cannot
+// occur: an executor can answer only with a task or a message (InvalidAgentResponse), and every
+// declared extended card exists (ExtendedAgentCardNotConfigured).
 var (
 	taskNotFound         = &kind{"TASK_NOT_FOUND", -32001, codes.NotFound, http.StatusNotFound}
 	taskNotCancelable    = &kind{"TASK_NOT_CANCELABLE", -32002, codes.FailedPrecondition, http.StatusBadRequest}
@@ -35,7 +37,7 @@ var (
 	versionNotSupported  = &kind{"VERSION_NOT_SUPPORTED", -32009, codes.FailedPrecondition, http.StatusBadRequest}
 )
 
-// The errors of JSON-RPC itself. The other bindings use the nearest code.
+// These are the errors of JSON-RPC itself. The other bindings use the closest code.
 var (
 	parseError     = &kind{"PARSE_ERROR", -32700, codes.InvalidArgument, http.StatusBadRequest}
 	invalidRequest = &kind{"INVALID_REQUEST", -32600, codes.InvalidArgument, http.StatusBadRequest}
@@ -44,10 +46,10 @@ var (
 	internalError  = &kind{"INTERNAL", -32603, codes.Internal, http.StatusInternalServerError}
 )
 
-// serverError is the JSON-RPC code of errors that neither JSON-RPC nor the protocol names.
+// serverError is the JSON-RPC code of errors that neither JSON-RPC nor the protocol defines.
 const serverError = -32000
 
-// Errors of the engine that the protocol does not name.
+// These are the errors of the engine that the protocol does not define.
 var (
 	badValue         = &kind{"", -32602, codes.InvalidArgument, http.StatusBadRequest}
 	notFound         = &kind{"", -32602, codes.NotFound, http.StatusNotFound}

@@ -20,21 +20,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Limits of the texts in an error. gRPC sends them in a trailer.
+// These constants limit the texts in an error, because gRPC sends them in a trailer.
 const (
 	maxErrorText  = 768
 	maxErrorValue = 512
 )
 
-// Error is an error in the form that every protocol binding sends.
+// Error is an error that every protocol binding can send.
 type Error struct {
 	kind *kind
 	// domain and reason are the fields of the ErrorInfo.
 	domain, reason string
 	message        string
-	// field is the path of the wrong field in the request, or "".
+	// field is the path of the wrong field in the request. It may be "".
 	field string
-	// retry is the time after which the caller may try again; 0 means that a repeat does not help.
+	// retry is the time after which the caller may try again. 0 means that a repeat would not help.
 	retry    time.Duration
 	metadata map[string]string
 }
@@ -47,17 +47,18 @@ func fail(k *kind, format string, args ...any) *Error {
 	return &Error{kind: k, domain: Domain, reason: k.reason, message: fmt.Sprintf(format, args...)}
 }
 
-// failAt is fail for one field of a request.
+// failAt does the same as fail, and sets the field of the request.
 func failAt(k *kind, field, format string, args ...any) *Error {
 	e := fail(k, "%s: "+format, append([]any{field}, args...)...)
 	e.field, e.metadata = field, map[string]string{"field": field}
 	return e
 }
 
-// noTask returns the error for a task that does not exist. A task of another caller gets the same error.
+// noTask returns the error for a task that does not exist. The error for a task of another caller is
+// the same.
 func noTask() *Error { return failAt(taskNotFound, "id", "no such task, or not yours to see") }
 
-// reasonKinds maps the engine's reasons to errors that the protocol names.
+// reasonKinds maps the engine's reasons to errors that the protocol defines.
 var reasonKinds = map[string]*kind{
 	"RUN_NOT_FOUND":    taskNotFound,
 	"RUN_DELETED":      taskNotFound,
@@ -66,7 +67,7 @@ var reasonKinds = map[string]*kind{
 	"INPUT_QUEUE_FULL": tooMany,
 }
 
-// codeKinds maps every code of the engine to a kind.
+// codeKinds maps every code of the engine to a kind of error.
 var codeKinds = map[machine.Code]*kind{
 	machine.CodeInvalidArgument:    badValue,
 	machine.CodeNotFound:           notFound,
@@ -80,8 +81,8 @@ var codeKinds = map[machine.Code]*kind{
 	machine.CodeUnauthenticated:    unauthenticated,
 }
 
-// errorOf converts any error to an Error. If the caller must not see the cause, the Error has only an id, and the second
-// result is the error to log.
+// errorOf converts any error to an Error. If the caller must not see the cause, the Error contains only
+// an id, and the second result is the error that must be logged.
 func errorOf(err error) (*Error, error) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e, nil
@@ -110,7 +111,8 @@ func refused(r *machine.Error) *Error {
 	e := &Error{
 		kind: codeKinds[r.Code], domain: engineDomain, reason: r.Reason, field: r.Field,
 		message: describe(r), retry: time.Duration(r.RetryAfter),
-		// Some JSON-RPC clients keep only the reasons that the protocol names, and the metadata.
+		// Some JSON-RPC clients keep only the reasons that the protocol defines and the metadata, so
+		// the reason is also in the metadata.
 		metadata: map[string]string{"reason": r.Reason},
 	}
 	if e.retry > 0 && e.kind == tooLarge {
@@ -132,7 +134,7 @@ func refused(r *machine.Error) *Error {
 	return e
 }
 
-// describe returns the message for people: fault, limit and allowed values.
+// describe returns the message for people. It contains the fault, the limit and the allowed values.
 func describe(r *machine.Error) string {
 	var b strings.Builder
 	if r.Field != "" && !strings.HasPrefix(r.Message, r.Field) {
@@ -179,7 +181,7 @@ var httpOf = map[codes.Code]int{
 	codes.DeadlineExceeded: 504, codes.AlreadyExists: 409, codes.Aborted: 409, codes.OutOfRange: 400,
 }
 
-// hidden returns an error that has only an id, and the error to log under that id.
+// hidden returns an error that contains only an id, and the error that must be logged under this id.
 func hidden(cause error) (*Error, error) {
 	var id [8]byte
 	_, _ = rand.Read(id[:])
@@ -216,7 +218,7 @@ func (e *Error) GRPCStatus() *status.Status {
 	return st
 }
 
-// clip shortens to at most n bytes of valid UTF-8.
+// clip shortens a text to at most n bytes of valid UTF-8.
 func clip(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {

@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 )
 
-// fold builds a task from its events: the task of a client that has received all of them.
+// fold builds a task from its events. The result is the task of a client that has received all of them.
 type fold struct {
 	task *a2apb.Task
-	// messageInHistory means that the history already has the message of the status.
+	// messageInHistory reports whether the history already contains the message of the status.
 	messageInHistory bool
 }
 
@@ -67,7 +67,8 @@ func (f *fold) status(u *a2apb.TaskStatusUpdateEvent) {
 	}
 }
 
-// artifact replaces an artifact or appends to it. Streams share the updates, so it appends to a copy.
+// artifact replaces an artifact or appends to it. It appends to a copy, because streams share the
+// updates.
 func (f *fold) artifact(u *a2apb.TaskArtifactUpdateEvent) {
 	news := u.GetArtifact()
 	i := slices.IndexFunc(f.task.GetArtifacts(), func(a *a2apb.Artifact) bool { return a.GetArtifactId() == news.GetArtifactId() })
@@ -81,8 +82,8 @@ func (f *fold) artifact(u *a2apb.TaskArtifactUpdateEvent) {
 	}
 }
 
-// view returns the task for an answer, with at most the given number of messages of the history, the newest ones; nil
-// means all.
+// view returns the task for an answer. It contains at most the given number of messages of the history,
+// beginning with the newest. nil means all messages.
 func (f *fold) view(history *int32, artifacts bool) *a2apb.Task {
 	out := &a2apb.Task{
 		Id: f.task.GetId(), ContextId: f.task.GetContextId(), Status: f.task.GetStatus(),

@@ -39,7 +39,8 @@ func streamed[In proto.Message](g *grpcService, in In, stream grpc.ServerStreami
 		}
 		if !begun {
 			begun = true
-			// The headers are sent with the first event. They tell the reader that the stream is accepted.
+			// The headers are sent with the first event. They notify the reader that the stream is
+			// accepted.
 			_ = stream.SendHeader(metadata.MD{})
 		}
 		return stream.Send(it.StreamResponse)
@@ -69,7 +70,7 @@ func (g *grpcService) GetTask(ctx context.Context, in *a2apb.GetTaskRequest) (*a
 // ListTasks implements lf.a2a.v1.A2AService.
 func (g *grpcService) ListTasks(ctx context.Context, in *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
 	if in.PageSize != nil && in.GetPageSize() == 0 {
-		// The official Go client sends 0 over gRPC if it was given no page size.
+		// The official Go client sends 0 over gRPC if no page size was set.
 		in.PageSize = nil
 	}
 	return unary(ctx, g, in, g.s.listTasks)

@@ -35,22 +35,23 @@ const (
 	mediaEvents = "text/event-stream"
 )
 
-// target is what the path of an HTTP request names: an agent, and a resource of it.
+// target is the agent, and the resource of the agent, that the path of an HTTP request names.
 type target struct {
-	// tenant is the tenant of the agent; "" means the root agent.
+	// tenant is the tenant of the agent. "" means the root agent.
 	tenant string
-	// rest is the path after that of the agent. It is "" or begins with a slash.
+	// rest is the path after the path of the agent. It is "" or begins with a slash.
 	rest string
 }
 
-// MatchesPath reports whether a path belongs to the HTTP bindings: every path below Prefix, and at the root the paths of
-// the protocol, perhaps below a tenant.
+// MatchesPath reports whether a path belongs to the HTTP bindings. These are all paths below Prefix,
+// and the paths of the protocol at the root. The latter may be below a tenant.
 func MatchesPath(path string) bool {
 	_, ok := targetOf(path)
 	return ok
 }
 
-// targetOf parses a path. Tenants at the root are one or two segments, because a slash in them may be escaped or not.
+// targetOf parses a path. At the root, a tenant is one or two segments, because a slash in a tenant may
+// or may not be escaped.
 func targetOf(path string) (target, bool) {
 	if below, ok := strings.CutPrefix(path, Prefix+"/"); ok {
 		if space, rest, _ := strings.Cut(below, "/"); strings.HasSuffix(unescape(space), ":") {
@@ -86,7 +87,8 @@ func unescape(s string) string {
 	return s
 }
 
-// known reports whether a path begins with a resource of the HTTP+JSON binding, or is that of a card.
+// known reports whether a path begins with a resource of the HTTP+JSON binding, or is the path of a
+// card.
 func known(path string) bool {
 	switch path {
 	case cardPath, "/message:send", "/message:stream", "/tasks", "/extendedAgentCard":
@@ -95,8 +97,8 @@ func known(path string) bool {
 	return strings.HasPrefix(path, "/tasks/")
 }
 
-// Handler returns the handler of the cards and the two HTTP bindings. The server has checked host and origin of a request
-// before.
+// Handler returns the handler for the cards and the two HTTP bindings. The server must already have
+// checked the host and the origin of a request.
 func (s *Service) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recovered(w, r)
@@ -112,7 +114,7 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// recovered answers a panic with an error, if no answer was begun.
+// recovered answers a panic with an error if no answer was begun.
 func (s *Service) recovered(w http.ResponseWriter, r *http.Request) {
 	if cause := recover(); cause != nil {
 		s.writeError(w, r, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
@@ -137,7 +139,7 @@ func (s *Service) admit(r *http.Request, method string) (context.Context, error)
 	return metadata.NewIncomingContext(ctx, md), nil
 }
 
-// body reads the body of a request up to the size limit. A missing body is empty.
+// body reads the body of a request up to the size limit. A missing body is treated as empty.
 func (s *Service) body(r *http.Request) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(r.Body, int64(s.cfg.MaxMessageBytes)+1))
 	var over *http.MaxBytesError
@@ -178,7 +180,7 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 		s.writeError(w, r, methodNotAllowed(r))
 		return
 	}
-	// No cache may keep an error, or a card that requires a right.
+	// An error, or a card that requires a right, must not be cached.
 	w.Header().Set("Cache-Control", "private, no-store")
 	ctx, err := s.admitCard(r, tenant)
 	if err != nil {
@@ -199,7 +201,7 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 	card := s.card(a)
 	body, err := marshal(card)
 	if err == nil && s.cfg.CardKey != nil {
-		// Some signatures differ each time, so the tag identifies the signed content.
+		// Some signatures differ each time, so the tag is computed from the content that is signed.
 		w.Header().Set("ETag", etag(append(body, s.cfg.CardKey.ID...)))
 		if err = s.sign(card); err == nil {
 			body, err = marshal(card)
@@ -219,8 +221,8 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 	http.ServeContent(w, r, "", time.Unix(0, registered), bytes.NewReader(body))
 }
 
-// admitCard permits every client to read the cards of paths without a namespace, which belong to the default one. A card
-// of another namespace requires a right to that namespace.
+// admitCard permits every client to read the cards at paths without a namespace. Such cards belong to
+// the default namespace. A card of another namespace requires a right to that namespace.
 func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, error) {
 	if space, _ := validate.SplitTenant(tenant); space == "" {
 		return r.Context(), nil
@@ -232,7 +234,8 @@ func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, er
 	return ctx, err
 }
 
-// setTenant sets the tenant of a request to the one in the path. It fails if the request names another one.
+// setTenant sets the tenant of a request to the tenant in the path. It returns an error if the request
+// names another tenant.
 func setTenant(m proto.Message, tenant string) error {
 	field := m.ProtoReflect().Descriptor().Fields().ByName("tenant")
 	said := m.ProtoReflect().Get(field).String()
@@ -251,7 +254,7 @@ func methodNotAllowed(r *http.Request) *Error {
 	return e
 }
 
-// method is one of the eleven methods of the protocol, as the HTTP bindings call it.
+// method is one of the eleven methods of the protocol, in the form in which the HTTP bindings call it.
 type method struct {
 	full string
 	// request returns an empty request.

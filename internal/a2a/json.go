@@ -15,10 +15,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// unmarshal decodes a request. It accepts camelCase and snake_case, and ignores unknown fields. An unknown value of an enum
-// is an error, because ignoring it could, for example, mean that there is no filter.
+// unmarshal decodes a request. It accepts camelCase and snake_case, and ignores unknown fields. An
+// unknown value of an enum is an error, because ignoring it could, for example, remove a filter.
 func unmarshal(raw []byte, into proto.Message) error {
-	// The decoder below reads numbers in data and metadata as doubles. Refuse numbers that doubles cannot hold.
+	// The decoder below reads numbers in data and metadata as doubles, so numbers that doubles cannot
+	// represent are refused here.
 	if err := strictjson.Doubles(raw); err != nil {
 		return err
 	}
@@ -31,8 +32,8 @@ func unmarshal(raw []byte, into proto.Message) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(raw, into)
 }
 
-// marshal returns compact ProtoJSON. It writes the fields that the protocol requires even if they are empty. ProtoJSON
-// omits them.
+// marshal returns compact ProtoJSON. It writes the fields that the protocol requires even if they are
+// empty, because ProtoJSON omits them.
 func marshal(m proto.Message) ([]byte, error) {
 	raw, err := protojson.Marshal(m)
 	if err != nil {
@@ -62,7 +63,7 @@ func marshal(m proto.Message) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// checkEnums returns an error for a value of an enum that the protocol does not have.
+// checkEnums returns an error if a value of an enum does not exist in the protocol.
 func checkEnums(object map[string]json.RawMessage, of protoreflect.MessageDescriptor) error {
 	for key, raw := range object {
 		field := of.Fields().ByJSONName(key)

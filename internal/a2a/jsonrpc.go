@@ -105,11 +105,12 @@ func (s *Service) params(ctx context.Context, m *method, raw json.RawMessage, te
 	return in, s.host.CheckNamespace(ctx, m.full, in)
 }
 
-// nullID returns the id of an answer to a request without one. Each call returns new bytes, because decoding writes into
-// them.
+// nullID returns the id of an answer to a request without an id. Each call returns new bytes, because
+// decoding writes into them.
 func nullID() json.RawMessage { return json.RawMessage("null") }
 
-// readRPC decodes a JSON-RPC request. A request without an id is an error, because every method has an answer.
+// readRPC decodes a JSON-RPC request. It returns an error for a request without an id, because every
+// method has an answer.
 func (s *Service) readRPC(r *http.Request) (rpcRequest, error) {
 	req := rpcRequest{ID: nullID()}
 	raw, err := s.body(r)
@@ -141,8 +142,8 @@ func (s *Service) readRPC(r *http.Request) (rpcRequest, error) {
 	return req, nil
 }
 
-// refuseRPC writes an error. The HTTP status is 200, as JSON-RPC requires, except for errors that HTTP itself has a status
-// for.
+// refuseRPC writes an error. The HTTP status is 200, as JSON-RPC requires. An exception is an error for
+// which HTTP itself has a status.
 func (s *Service) refuseRPC(w http.ResponseWriter, r *http.Request, id json.RawMessage, err error) {
 	e, _ := errorOf(err)
 	code := http.StatusOK

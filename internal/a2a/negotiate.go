@@ -12,7 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 )
 
-// The service parameters of a call. They are HTTP headers or gRPC metadata, in any case.
+// These are the service parameters of a call. They are HTTP headers or gRPC metadata, in upper or lower
+// case.
 const (
 	versionHeader     = "A2a-Version"
 	extensionsHeader  = "A2a-Extensions"
@@ -20,7 +21,7 @@ const (
 	lastEventHeader   = "Last-Event-ID"
 )
 
-// versionQuery is the query parameter that may have the version instead of the header.
+// versionQuery is the query parameter that may contain the version instead of the header.
 const versionQuery = "A2A-Version"
 
 // serviceParameters are the headers of a call that the service reads.
@@ -30,13 +31,15 @@ var serviceParameters = []string{versionHeader, extensionsHeader, idempotencyHea
 type call struct {
 	version    string
 	extensions []string
-	// idempotencyKey is the caller's key of a repeat, or "".
+	// idempotencyKey is the key by which a repeat is recognized. It is "" if the caller sent none.
 	idempotencyKey string
-	// lastEvent is the id of the last event that the client received; "" means a new stream.
+	// lastEvent is the id of the last event that the client received. "" means that this is a new
+	// stream.
 	lastEvent string
 }
 
-// callOf reads the service parameters from the gRPC metadata. The HTTP bindings copy the headers there.
+// callOf reads the service parameters from the gRPC metadata. The HTTP bindings copy their headers to
+// the metadata.
 func callOf(ctx context.Context) call {
 	md, _ := metadata.FromIncomingContext(ctx)
 	first := func(key string) string {
@@ -56,11 +59,11 @@ func callOf(ctx context.Context) call {
 
 func (c *call) wants(uri string) bool { return slices.Contains(c.extensions, uri) }
 
-// ourVersion matches the supported version, Major.Minor. The patch number is ignored.
+// ourVersion matches the supported version in the form Major.Minor. The patch number is ignored.
 var ourVersion = regexp.MustCompile(`^1\.0(\.[0-9]+)?$`)
 
-// negotiate checks version and extensions of a call. A call without a version counts as 0.3 (S§3.6) and is refused, except
-// if the operator permits it.
+// negotiate checks the version and the extensions of a call. A call without a version counts as version
+// 0.3 (S§3.6) and is refused, unless the operator permits it.
 func (s *Service) negotiate(ctx context.Context) (call, error) {
 	c := callOf(ctx)
 	if !ourVersion.MatchString(c.version) && (c.version != "" || !s.cfg.LenientVersion) {
@@ -86,7 +89,7 @@ func (s *Service) negotiate(ctx context.Context) (call, error) {
 	return c, nil
 }
 
-// activated returns the requested extensions that the service supports. The answer contains them.
+// activated returns the requested extensions that the service supports. The answer must contain them.
 func (c *call) activated() string {
 	var uris []string
 	for _, uri := range c.extensions {

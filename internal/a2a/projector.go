@@ -14,16 +14,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Keys of metadata that the server adds to tasks and events.
+// These are the metadata keys that the server adds to tasks and events.
 const (
-	// generationKey is the number of the record that caused an event. On a task it is the number of the newest
-	// record. It grows with every event of a task.
+	// generationKey is the metadata key of the number of a record. In an event this is the record that
+	// caused the event. In a task it is the newest record. The number grows with every event of a task.
 	generationKey = "pawl.dev/generation"
 	// lostKey is the metadata key of an event that was lost because the run ended: the object
 	// {"event", "intended_state", "refused": [{"state", "guard"}]}.
 	lostKey = "pawl.lost"
-	// steerKey is the metadata key of a steering message in the history. Its value says when
-	// the message takes effect: "next_model_call", "now" or "next_turn".
+	// steerKey is the metadata key of a steering message in the history. Its value is the time when the
+	// message takes effect: "next_model_call", "now" or "next_turn".
 	steerKey = "pawl.dev/steer"
 )
 
@@ -33,16 +33,16 @@ var steerWords = map[machine.SteerWhen]string{
 
 // event is one event of a task, or one message of its history.
 type event struct {
-	// seq is the number of the record, the generation.
+	// seq is the number of the record. It is the generation of the event.
 	seq uint64
-	// update is the event that streams send; nil for a message that only the history has.
+	// update is the event that streams send. It is nil for a message that is only in the history.
 	update *a2apb.StreamResponse
 	// message is a received message; nil for updates.
 	message *a2apb.Message
 }
 
-// projector converts the records of one run to the events of a task. It uses only those records and the graph of the
-// run, so the same journal always causes the same events.
+// projector converts the records of one run to the events of a task. It uses only these records and the
+// graph of the run, so the same journal always results in the same events.
 type projector struct {
 	taskID, contextID string
 	graph             *machine.Graph
@@ -50,7 +50,7 @@ type projector struct {
 	pack      string
 	redaction *redaction
 
-	// The present state of the run, as far as its records were read.
+	// These fields are the current state of the run after the records that were read.
 	seq                      uint64
 	current                  string
 	open, suspended, backoff bool
@@ -59,37 +59,38 @@ type projector struct {
 	entered       uint64
 	await         machine.Awaiting
 	openQuestions []agentQuestion
-	// held are the held calls without an answer. questionChanged means that a call has begun or ended to
-	// wait for a decision.
+	// held are the held calls without an answer. questionChanged reports whether a call has begun or
+	// stopped waiting for a decision.
 	held            []heldCall
 	questionChanged bool
-	// questionHasHeld means that the last sent status asks for decisions about held calls.
+	// questionHasHeld reports whether the last sent status requests decisions about held calls.
 	questionHasHeld bool
-	// undoing means that the effects of the run are being undone, before the run ends or continues.
+	// undoing reports whether the effects of the run are being undone, before the run ends or
+	// continues.
 	undoing bool
-	// final is the status with which the run ended; 0 if it has not ended. run is the status of the run
-	// since the time since.
+	// final is the status with which the run ended. It is 0 if the run has not ended. run is the status
+	// of the run since the time since.
 	final, run machine.Status
 	reason     string
-	// lost is the event that was lost because the run ended; nil if there is none.
+	// lost is the event that was lost because the run ended. It is nil if there is none.
 	lost *structpb.Value
-	// usage is what the run has consumed so far. It is sent at the run's end to the delegating
-	// run.
+	// usage is the amount that the run has consumed so far. It is sent to the delegating run when this
+	// run ends.
 	usage machine.Usage
 	child bool
 	fault machine.Fault
 
-	// The last sent status: its state and time (Unix nanoseconds), and the workflow state to which an
-	// INPUT_REQUIRED belongs.
+	// These fields are the last sent status: its state, its time in Unix nanoseconds, and the workflow
+	// state to which an INPUT_REQUIRED belongs.
 	state   a2apb.TaskState
 	since   int64
 	awaited machine.Awaiting
 	where   string
-	// question is the message of the next status. reply is the message that the sender gets instead of a
-	// task.
+	// question is the message of the next status. reply is the message that the sender receives instead
+	// of a task.
 	question *a2apb.Message
 	reply    *a2apb.Message
-	// written has the artifacts with at least one part.
+	// written contains the artifacts that have at least one part.
 	written map[string]bool
 }
 
@@ -108,8 +109,8 @@ func newProjector(s *machine.State, g *machine.Graph) *projector {
 	return p
 }
 
-// commit converts the records of one commit and returns their events in order. Of several statuses it returns only the
-// one at the end of the commit.
+// commit converts the records of one commit and returns their events in order. If there are several
+// statuses, it returns only the status at the end of the commit.
 func (p *projector) commit(records []machine.Record) []event {
 	var events []event
 	for i := range records {
@@ -180,7 +181,7 @@ func (p *projector) opened() {
 	p.open, p.suspended, p.backoff, p.await = true, false, false, machine.AwaitNothing
 }
 
-// begin returns the event that the task is being executed. It returns it only once.
+// begin returns an event which says that the task is being executed. It returns this event only once.
 func (p *projector) begin(at int64) []event {
 	if p.started || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
 		p.started = true
@@ -190,8 +191,8 @@ func (p *projector) begin(at int64) []event {
 	return p.settle(at)
 }
 
-// turnAssigned returns, once, the event that a worker has the first turn. A later record of the execution would cause the
-// same event.
+// turnAssigned returns an event which says that a worker has the first turn. It returns this event only
+// once, because a later record of the execution would cause the same event.
 func (p *projector) turnAssigned(turn uint64) []event {
 	if p.started || turn != p.entered || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
 		return nil
@@ -237,7 +238,8 @@ func (p *projector) agentMessage(parts []*a2apb.Part) *a2apb.Message {
 	}
 }
 
-// completed converts the output of a turn: to a question if the run then waits for input, to a reply, or to an artifact.
+// completed converts the output of a turn. The output becomes a question if the run then waits for
+// input. Otherwise it becomes a reply or an artifact.
 func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) []event {
 	p.started = true
 	switch {
@@ -254,7 +256,7 @@ func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) [
 	return []event{p.artifact(p.seq, artifact, false, true)}
 }
 
-// endsCommit reports whether no record of the commit continues the run after the completed turn.
+// endsCommit reports whether no later record of the commit continues the run after the completed turn.
 func endsCommit(b *machine.TurnCompleted, rest []machine.Record) bool {
 	if b.Event != "" {
 		return false
@@ -275,8 +277,8 @@ func (p *projector) outputID() string {
 	return protocol.OutputArtifact
 }
 
-// piece converts a part of an artifact that a running turn writes. An artifact must have a part, so an empty last piece
-// gets an empty text.
+// piece converts a part of an artifact that a running turn writes. An artifact must have at least one
+// part, so an empty last piece becomes an empty text.
 func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
 	artifact := &a2apb.Artifact{
 		ArtifactId: b.ID, Name: b.Name, Description: b.Description,
@@ -299,7 +301,8 @@ func (p *projector) artifacts(r *machine.Record) []event {
 	return events
 }
 
-// artifact returns the event of a written artifact. It appends only to an artifact that already has a part.
+// artifact returns the event for a written artifact. The event appends to the artifact only if the
+// artifact already has a part.
 func (p *projector) artifact(seq uint64, a *a2apb.Artifact, more, last bool) event {
 	more = more && p.written[a.GetArtifactId()]
 	p.written[a.GetArtifactId()] = true
@@ -358,8 +361,8 @@ func (p *projector) external() bool {
 	return node != nil && node.Orchestration == machine.External
 }
 
-// settle returns the status to which a commit has led, if it is new. The time of a status is that of the run's status,
-// for which SUBMITTED and WORKING are the same.
+// settle returns the status after a commit if it is new. The time of the status is the time of the
+// run's status, for which SUBMITTED and WORKING are the same.
 func (p *projector) settle(at int64) []event {
 	stale := p.updateQuestion()
 	awaiting := p.awaiting()
@@ -428,7 +431,8 @@ func (p *projector) statusMessage() *a2apb.Message {
 	return nil
 }
 
-// why returns the reason of the run's end, with the executor's error if that was the reason.
+// why returns the reason why the run ended. If an error of the executor was the reason, the result
+// contains this error.
 func (p *projector) why() string {
 	if p.fault.Code == "" || p.reason != "turn_failed" && p.reason != reasonRejected {
 		return p.reason
@@ -436,7 +440,7 @@ func (p *projector) why() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", p.reason, p.fault.Code, p.fault.Message), ": ")
 }
 
-// events returns a text with the events that a caller may send in the present state.
+// events returns a text with the events that a caller may send in the current state.
 func (p *projector) events() string {
 	var names []string
 	if node := p.graph.States[p.current]; node != nil && !node.Terminal {
@@ -465,7 +469,7 @@ func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
 	return metadata
 }
 
-// lostToProto converts the event that was lost because the run ended; nil if there is none.
+// lostToProto converts the event that was lost because the run ended. It returns nil if there is none.
 func lostToProto(b *machine.Ended) *structpb.Value {
 	if b.Event == "" && b.Intended == "" {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// PushConfigs stores the push configurations of tasks and starts their deliveries. The caller has checked the owner and
-// the agent.
+// PushConfigs stores the push configurations of tasks and starts their deliveries. The caller must have
+// checked the owner and the agent.
 type PushConfigs interface {
-	// Create stores a configuration of a task under its id, or under a new one. It replaces the one with the
-	// same id. Errors: a *machine.Error for the URL.
+	// Create stores a configuration of a task under its id, or under a new id. It replaces a
+	// configuration with the same id. Errors: a *machine.Error for the URL.
 	Create(ctx context.Context, task *machine.State, config PushConfig) (PushConfig, error)
 	// Configs lists the configurations of a task in the order of their ids.
 	Configs(ctx context.Context, task *machine.State) ([]PushConfig, error)
-	// Delete removes a configuration. A missing one is no error.
+	// Delete removes a configuration. If it is missing, this is no error.
 	Delete(ctx context.Context, task *machine.State, id string) error
 }
 
@@ -26,8 +26,8 @@ type PushConfigs interface {
 type PushConfig struct {
 	ID  string
 	URL string
-	// Token is sent back unchanged. Scheme and Credentials are the header Authorization. No answer
-	// contains them again.
+	// Token is sent to the receiver unchanged. Scheme and Credentials form the header Authorization.
+	// Answers of the API never contain these values.
 	Token               string
 	Scheme, Credentials string
 }
@@ -56,7 +56,7 @@ func configFromProto(in *a2apb.TaskPushNotificationConfig) PushConfig {
 	}
 }
 
-// pushed is find for the four methods about push configurations.
+// pushed does the same as find for the four methods about push configurations.
 func (s *Service) pushed(ctx context.Context, tenant, task string) (*machine.State, error) {
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err

@@ -16,21 +16,22 @@ import (
 // pushType is the media type of pushed events (S§4.3.3).
 const pushType = "application/a2a+json"
 
-// PushEvents are the events of one task for one push configuration, the same as in streams. They are read with the rights
-// of the task's owner.
+// PushEvents are the events of one task for one push configuration. They are the same as in streams.
+// They are read with the rights of the task's owner.
 type PushEvents struct {
 	tail *tail
 	sub  *machine.Subscription
-	// seq and nth are the position of the last event that was read. A record may cause several events,
-	// which nth counts from 1.
+	// seq and nth are the position of the last event that was read. A record may cause several events.
+	// nth counts them from 1.
 	seq uint64
 	nth uint16
-	// erasable means that the run can be erased, so its values are stored only in its own rows.
+	// erasable reports whether the run can be erased. The values of such a run are stored only in the
+	// rows of the run.
 	erasable bool
 }
 
-// PushEvents opens the events after the position of a subscription. It reads the whole journal, because an event depends
-// on all records before it.
+// PushEvents opens the events after the position of a subscription. It reads the whole journal of the
+// run, because an event depends on all records before it.
 func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*PushEvents, error) {
 	caller := runtime.Call{
 		Namespace: s.cfg.Engine.NamespaceName(sub.Namespace), Principal: runtime.Principal{Subject: sub.Owner, Scopes: runtime.ScopeRunsRead},
@@ -52,13 +53,14 @@ func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*P
 // Next waits for the next events. io.EOF means that the task has ended.
 func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	if p.tail == nil {
-		// The values of the run were erased, so there are no more pushes.
+		// The values of the run were erased, so there are no more events to push.
 		return nil, io.EOF
 	}
 	for {
 		events, err := p.tail.next(ctx)
 		if errors.Is(err, streams.ErrEnded) && p.tail.final == 0 {
-			// The engine is closing, not the task. The next owner of the store sends the rest.
+			// The engine is closing, but the task has not ended. The next owner of the store sends the
+			// remaining events.
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -88,7 +90,7 @@ func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	}
 }
 
-// fresh counts an event and reports whether it was not pushed yet.
+// fresh counts an event and reports whether the event was not pushed yet.
 func (p *PushEvents) fresh(seq uint64) bool {
 	if seq != p.seq {
 		p.seq, p.nth = seq, 0

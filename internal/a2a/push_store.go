@@ -14,7 +14,7 @@ import (
 // maxConfigs limits the push configurations of one task.
 const maxConfigs = 16
 
-// wholeRecord is a position after all events of a record.
+// wholeRecord is the position after all events of a record.
 const wholeRecord = 1<<16 - 1
 
 // Subscriptions is the part of the subscription service that [Pushes] uses.
@@ -27,7 +27,7 @@ type Subscriptions interface {
 // Pushes stores push configurations as subscriptions. It implements [PushConfigs].
 type Pushes struct {
 	Engine Subscriptions
-	// Serve is called for a new or changed configuration, Stop for a removed one.
+	// Serve is called for a new or changed configuration. Stop is called for a removed configuration.
 	Serve func(machine.SubscriptionKey)
 	Stop  func(machine.SubscriptionKey)
 }
@@ -49,7 +49,7 @@ func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushCo
 		URL: config.URL, Token: config.Token, Scheme: config.Scheme, Credentials: config.Credentials, After: state.Seq, Index: wholeRecord,
 	}
 	if state.Status.Terminal() {
-		// The task has ended. Its end is pushed at least.
+		// The task has ended. At least its end is pushed.
 		sub.After = state.Seq - 1
 	}
 	full := func(have int) error {

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// foreignCard is the part of an agent's card that a delegation needs. The rest is ignored, because a card that
-// describes its security in another form than ours is still usable. The SDK's reader would refuse it (see
-// docs/guides/a2a.md).
+// foreignCard is the part of an agent's card that a delegation needs. The other parts are ignored, so
+// that a card that describes its security in a different form can still be used. The reader of the SDK
+// would refuse such a card (see docs/guides/a2a.md).
 type foreignCard struct {
 	SupportedInterfaces []*foreignInterface `json:"supportedInterfaces"`
 	Capabilities        struct {
@@ -21,7 +21,7 @@ type foreignCard struct {
 	} `json:"capabilities"`
 }
 
-// foreignInterface is an address of an agent with its protocol.
+// foreignInterface is the address and the protocol of an interface of an agent.
 type foreignInterface struct {
 	URL             string `json:"url"`
 	ProtocolBinding string `json:"protocolBinding"`
@@ -39,8 +39,8 @@ func (c *foreignCard) declares(uri string) bool {
 	return false
 }
 
-// fetchCard reads the card at the address that the operator configured. Its errors count as temporary: a card that is
-// missing or unreadable may be corrected later.
+// fetchCard reads the card at the address that the operator configured. Its errors are treated as
+// temporary, because a card that is missing or unreadable may be corrected later.
 func fetchCard(ctx context.Context, client *http.Client, remote Remote) (*foreignCard, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, remote.Card, nil)
 	if err != nil {

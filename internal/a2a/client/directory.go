@@ -24,19 +24,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Remote is the operator's configuration of one agent's address. Packs, cards and model outputs
-// cannot add one.
+// Remote is the operator's configuration for one agent's address. Packs, cards and model outputs cannot
+// add an address.
 type Remote struct {
 	// Card is the URL of the agent's card.
 	Card string
-	// Token is sent as a bearer token; "" means none.
+	// Token is sent as a bearer token. "" means that no token is sent.
 	Token string
-	// Allow are further hosts (HOST or HOST:PORT) that the card's interfaces may be on. The card's own host
-	// is always allowed.
+	// Allow are additional hosts (HOST or HOST:PORT) on which the interfaces in the card may be. The
+	// host of the card is always allowed.
 	Allow []string
-	// CA are the authorities that sign the agent's certificate; nil means the system's.
+	// CA are the authorities that sign the agent's certificate. nil means the authorities of the
+	// system.
 	CA *x509.CertPool
-	// Certificate is shown to the agent if it requests one; nil means none.
+	// Certificate is sent to the agent if it requests a certificate. nil means that there is none.
 	Certificate *tls.Certificate
 }
 
@@ -49,34 +50,36 @@ func (r *Remote) tls() *tls.Config {
 	return conf
 }
 
-// Directory finds agents. It finds a configured agent by "[NAMESPACE:]PACK/AGENT" or "[NAMESPACE:]AGENT", and all
-// others among the members of the run's own pack. Use [NewDirectory].
+// Directory finds agents. It finds a configured agent by "[NAMESPACE:]PACK/AGENT" or
+// "[NAMESPACE:]AGENT". It finds all other agents among the members of the run's own pack. It is created
+// with [NewDirectory].
 type Directory struct {
 	local  wire
 	origin string
 
-	// reading makes concurrent callers share one reading of a card.
+	// reading lets concurrent callers share one read of a card.
 	reading singleflight.Group
-	// mu protects the fields below. changes counts the replacements of remotes. A connection that was begun
-	// before a replacement is not kept.
+	// mu protects the fields below it. changes is the number of times that remotes was replaced. If a
+	// connection was begun before a replacement, it is not kept.
 	mu      sync.Mutex
 	remotes map[string]Remote
 	changes int
 	known   map[string]*contact
 }
 
-// contact is a connection to an agent. Its card is read again after cardLife. It is not in a cache.LRU, because it
-// expires by time and must be closed.
+// contact is a connection to an agent. The card of the agent is read again after cardLife. cache.LRU is
+// not used, because a contact expires by time and must be closed.
 type contact struct {
 	peer  *Peer
 	until time.Time
 }
 
-// cardLife is how long a card is used. It is shorter than an agent may be unreachable, so that a new address is found.
+// cardLife is how long a card is used. It is shorter than the time for which an agent may be
+// unreachable, so that a new address is found in time.
 const cardLife = time.Minute
 
-// NewDirectory returns a Directory. local is a connection to the members of this sidecar's own packs. origin is this
-// sidecar's public base URL, or "".
+// NewDirectory returns a Directory. local is a connection to the members of this sidecar's own packs.
+// origin is this sidecar's public base URL. It may be "".
 func NewDirectory(remotes map[string]Remote, local *grpc.ClientConn, origin string) *Directory {
 	return &Directory{
 		remotes: remotes, local: newGRPCWire(local), origin: origin, known: make(map[string]*contact),
@@ -95,8 +98,8 @@ func (d *Directory) Replace(remotes map[string]Remote) {
 	d.changes++
 }
 
-// remote returns the configuration of an agent, and the number of the change that it belongs
-// to. An empty name means that the agent is not configured.
+// remote returns the configuration of an agent, and the number of the replacement that it belongs to.
+// If name is empty, the agent is not configured.
 func (d *Directory) remote(space, pack, agent string) (name string, remote Remote, change int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,12 +107,12 @@ func (d *Directory) remote(space, pack, agent string) (name string, remote Remot
 	return name, d.remotes[name], d.changes
 }
 
-// Peer returns the client for the agent of a delegation, and the address of its card. space is
-// the run's namespace, "" = the default one. An address and its credentials are only for the
-// namespace that the operator configured: packs of other namespaces may use the same names.
+// Peer returns the client for the agent of a delegation, and the URL of the agent's card. space is the
+// run's namespace. "" means the default namespace. An address and its credentials are used only for the
+// namespace that the operator configured, because packs of other namespaces may have the same names.
 //
-// A delegation whose agent counts in the accounts of its run goes to the run's own pack, even
-// if the configuration has changed since.
+// If the agent of a delegation is counted in the accounts of the delegating run, the delegation goes to
+// the run's own pack, even if the configuration has changed since.
 func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space string) (*Peer, string, error) {
 	if name, remote, change := d.remote(space, del.PackID, del.Agent); name != "" && del.Payer == nil {
 		peer, err := d.remotePeer(ctx, name, remote, change)
@@ -121,14 +124,14 @@ func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space str
 	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true, bound: true, within: true}, "", nil
 }
 
-// Local reports whether an agent of a pack is a member of that pack, without a configured address. space is the
-// namespace of the pack, "" for the default one.
+// Local reports whether an agent of a pack is a member of that pack and has no configured address.
+// space is the namespace of the pack. "" means the default namespace.
 func (d *Directory) Local(space, pack, agent string) bool {
 	name, _, _ := d.remote(space, pack, agent)
 	return name == ""
 }
 
-// Named returns the name under which an agent is configured, or "" if it is not.
+// Named returns the name under which an agent is configured. It returns "" if it is not configured.
 func Named(remotes map[string]Remote, space, pack, agent string) string {
 	if space != "" {
 		space += ":"
@@ -141,8 +144,8 @@ func Named(remotes map[string]Remote, space, pack, agent string) string {
 	return ""
 }
 
-// remotePeer returns the client for a configured agent. If the cached card is too old, it reads the card and uses its
-// first supported interface. A slow agent does not delay others.
+// remotePeer returns the client for a configured agent. If the cached card is too old, it reads the
+// card and uses the first supported interface in the card. A slow agent does not delay other agents.
 func (d *Directory) remotePeer(ctx context.Context, name string, remote Remote, change int) (*Peer, error) {
 	if peer := d.recent(name); peer != nil {
 		return peer, nil
@@ -172,8 +175,8 @@ func (d *Directory) recent(name string) *Peer {
 	return nil
 }
 
-// remember stores the connection to an agent. The earlier connection is closed when its calls are over. Streams that
-// break are opened again on the new one.
+// remember stores the connection to an agent. The earlier connection is closed when its calls have
+// ended. If a stream breaks, it is opened again on the new connection.
 func (d *Directory) remember(name string, peer *Peer, change int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,7 +218,8 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	}, nil
 }
 
-// cardFault makes the error of a card temporary, because a missing or unreadable card may be corrected later.
+// cardFault converts an error of a card to a temporary error, because a missing or unreadable card may
+// be corrected later.
 func cardFault(err error) error {
 	if fault := faultOf(err); fault.Kind != machine.AgentUnreachable {
 		return fault
@@ -223,8 +227,8 @@ func cardFault(err error) error {
 	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_CARD", Message: err.Error()}
 }
 
-// choose returns the card's first interface with our version and a supported binding on an allowed host. If there is
-// none, it returns an error, and the agent gets no message.
+// choose returns the first interface in the card that has our version and a supported binding and is on
+// an allowed host. If there is none, it returns an error, and no message is sent to the agent.
 func choose(card *foreignCard, base *url.URL, allow []string) (*foreignInterface, error) {
 	var why []string
 	for _, face := range card.SupportedInterfaces {
@@ -250,7 +254,7 @@ func choose(card *foreignCard, base *url.URL, allow []string) (*foreignInterface
 	}
 }
 
-// hostOf returns the HOST:PORT, or HOST, of an interface.
+// hostOf returns the HOST:PORT or the HOST of an interface.
 func hostOf(face *foreignInterface) (string, error) {
 	switch a2a.TransportProtocol(face.ProtocolBinding) {
 	case a2a.TransportProtocolGRPC:
@@ -294,7 +298,7 @@ func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *t
 	if encrypted {
 		creds = credentials.NewTLS(conf)
 	}
-	// The name is used only as a host, and no proxy gets the credentials.
+	// The name is used only as a host name, and credentials are never sent to a proxy.
 	conn, err := grpc.NewClient("dns:///"+face.URL, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxForeign)))
 	if err != nil {

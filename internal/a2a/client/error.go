@@ -15,27 +15,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxForeignError is how much of an agent's error is read, in bytes.
+// maxForeignError is the number of bytes of an agent's error that are read.
 const maxForeignError = 64 << 10
 
 var (
-	// errRefused means that the agent refuses, with an error that the protocol does not name.
+	// errRefused means that the agent refuses with an error that is not an error of the protocol.
 	errRefused = errors.New("the agent refuses")
 	// errDenied means that the agent refuses the principal or the decision. It may accept another
-	// principal, or another answer.
+	// principal or another answer.
 	errDenied = errors.New("the agent refuses")
-	// errNotTaken means that the agent accepts no messages now. The message had no effect.
+	// errNotTaken means that the agent currently accepts no messages. The message had no effect.
 	errNotTaken = errors.New("the agent takes nothing now")
 )
 
-// denials are the reasons with which a sidecar refuses a principal, or a decision about a held call. The question stays
-// open then.
+// denials are the reasons with which a sidecar refuses a principal or a decision about a held call. In
+// these cases the question stays open.
 var denials = map[string]bool{
 	"SCOPE_MISSING": true, "APPROVER_IS_STARTER": true, "DIGEST_MISMATCH": true, "ALREADY_DECIDED": true, "NOTHING_TO_DECIDE": true,
 	"EDIT_REFUSED": true, "EXPIRES_IN_PAST": true, protocol.DecisionInvalid: true,
 }
 
-// named returns the protocol's error with a reason, or nil.
+// named returns the protocol's error with a reason. It returns nil if there is none.
 func named(reason, message string) error {
 	for _, err := range append([]error{a2a.ErrTaskNotFound, a2a.ErrTaskNotCancelable}, refusals...) {
 		if reason != "" && a2a.ErrorReason(err) == reason {
@@ -45,8 +45,8 @@ func named(reason, message string) error {
 	return nil
 }
 
-// ofGRPC converts an error of the gRPC binding: errors of the protocol by their reason, others by their code. The end of
-// a stream is no error.
+// ofGRPC converts an error of the gRPC binding. Errors of the protocol are recognized by their reason,
+// other errors by their code. The end of a stream is not an error.
 func ofGRPC(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
@@ -72,20 +72,21 @@ func ofGRPC(err error) error {
 	return err
 }
 
-// passing are HTTP statuses below 500 that count as temporary, because another try may succeed.
+// passing are the HTTP statuses below 500 that are treated as temporary, because another attempt may
+// succeed.
 var passing = map[int]bool{
 	http.StatusNotFound: true, http.StatusConflict: true, http.StatusRequestTimeout: true,
 	http.StatusTooEarly: true, http.StatusTooManyRequests: true,
 }
 
-// notTaken reports whether the request certainly had no effect. A 503 counts only with a Retry-After, because proxies
-// send 503 too when an agent breaks off in the middle of a request.
+// notTaken reports whether the request certainly had no effect. For a 503 this is certain only if there
+// is a Retry-After, because proxies also send 503 if an agent breaks off in the middle of a request.
 func notTaken(resp *http.Response) bool {
 	return passing[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
 }
 
-// ofRPC converts an error in a JSON-RPC answer of status 200. The SDK keeps the reasons of the protocol's own errors, and
-// only the metadata of others.
+// ofRPC converts an error in a JSON-RPC answer with the status 200. For the protocol's own errors, the
+// SDK keeps the reasons. For other errors it keeps only the metadata.
 func ofRPC(err error) error {
 	told, ok := errors.AsType[*a2a.Error](err)
 	if !ok {
@@ -102,7 +103,8 @@ type errorDetail struct {
 	Reason string `json:"reason"`
 }
 
-// ofHTTP converts an HTTP answer that is no success: errors of the protocol by their reason, others by their status.
+// ofHTTP converts an HTTP answer that is not a success. Errors of the protocol are recognized by their
+// reason, other errors by their status.
 func ofHTTP(resp *http.Response) error {
 	if resp.StatusCode < 400 {
 		return nil

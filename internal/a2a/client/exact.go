@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// exact converts the answers of agents over HTTP before the SDK decodes them. The SDK's decoder ignores the case of
-// names, takes the last of two equal members, and converts all numbers to doubles. Streams pass unchanged: they only show
-// that an event occurred, and the task is read afterwards.
+// exact converts the HTTP answers of agents before the SDK decodes them. The decoder of the SDK ignores
+// the case of names, uses the last of two equal members, and converts all numbers to doubles. Streams
+// are not changed, because they only signal that an event occurred, and the task is read afterwards.
 type exact struct{ next http.RoundTripper }
 
 func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -37,9 +37,9 @@ func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// exactAnswer returns an answer that all decoders read in the same way: names of the protocol only in their own case,
-// U+FFFD instead of half a surrogate pair, and texts instead of values with numbers that doubles cannot hold
-// ([protocol.ExactURI]).
+// exactAnswer returns an answer that all decoders read in the same way. It keeps names of the protocol
+// only if they have the right case, writes U+FFFD for half a surrogate pair, and converts values with
+// numbers that doubles cannot represent to texts ([protocol.ExactURI]).
 func exactAnswer(raw []byte) ([]byte, error) {
 	value, err := strictjson.ValueLenient(raw)
 	if err != nil {
@@ -74,8 +74,9 @@ func exactMessage(value any) any {
 	return value
 }
 
-// exactMembers converts the members of metadata that doubles cannot hold to texts. It does not change the usage of the
-// agent: the decoder of the usage checks the limits and refuses other values.
+// exactMembers converts the members of metadata that doubles cannot represent to texts. It does not
+// change the usage of the agent, because the decoder of the usage checks the limits and refuses other
+// values.
 func exactMembers(metadata map[string]any) {
 	for name, value := range metadata {
 		if raw := written(value); name != protocol.DelegationURI && strictjson.Doubles(raw) != nil {
@@ -84,7 +85,7 @@ func exactMembers(metadata map[string]any) {
 	}
 }
 
-// exactData converts the data of a part to a text, if doubles cannot hold its numbers.
+// exactData converts the data of a part to a text if doubles cannot represent its numbers.
 func exactData(part map[string]any) {
 	data, there := part["data"]
 	raw := written(data)
@@ -115,7 +116,7 @@ func written(value any) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// protocolNames are the names of members in messages of the protocol and JSON-RPC.
+// protocolNames are the names of members that occur in messages of the protocol and in JSON-RPC.
 var protocolNames = namesOfProtocol()
 
 func namesOfProtocol() map[string]bool {
@@ -130,7 +131,7 @@ func namesOfProtocol() map[string]bool {
 	return names
 }
 
-// ofProtocol reports whether encoding/json would accept the name as one of the protocol.
+// ofProtocol reports whether encoding/json would accept the name as a name of the protocol.
 func ofProtocol(name string) bool {
 	for known := range protocolNames {
 		if strings.EqualFold(known, name) {

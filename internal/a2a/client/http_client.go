@@ -18,7 +18,8 @@ var (
 	errRedirected = errors.New("the agent answers with a redirection, which is not followed")
 )
 
-// httpClient returns the HTTP client for agents. It follows no redirect to another host and limits the size of answers.
+// httpClient returns the HTTP client for agents. It does not follow redirects to another host, and
+// limits the size of answers.
 func httpClient(conf *tls.Config) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = conf
@@ -32,8 +33,8 @@ func httpClient(conf *tls.Config) *http.Client {
 	}
 }
 
-// bounded limits the bodies of answers, and converts answers that are errors. In a stream it limits each event; the
-// duration of the delegation limits the stream.
+// bounded limits the bodies of answers, and converts answers that are errors. In a stream it limits
+// each event. The length of the stream is limited by the duration of the delegation.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -49,12 +50,13 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// limitedBody is a body that fails at its limit. An io.LimitReader would end without an error.
+// limitedBody is a body that returns an error at its limit. An io.LimitReader would end without an
+// error.
 type limitedBody struct {
 	io.ReadCloser
 	left int
-	// perEvent means that the limit counts from the last blank line. blank means that the present line is
-	// empty so far.
+	// perEvent means that the limit counts from the last blank line. blank reports whether the current
+	// line is empty so far.
 	perEvent, blank bool
 }
 

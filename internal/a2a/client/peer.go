@@ -16,31 +16,34 @@ import (
 // callTimeout limits one call to an agent. Streams have no timeout.
 const callTimeout = 30 * time.Second
 
-// Peer calls one agent over one of its interfaces. It stores nothing about tasks; the journal of the delegating run does.
+// Peer calls one agent over one of its interfaces. It stores nothing about tasks. The journal of the
+// delegating run stores this data.
 type Peer struct {
 	wire wire
-	// tenant is the tenant of the interface. Every request contains it.
+	// tenant is the tenant of the interface. Every request must contain it.
 	tenant string
-	// headers are sent with every call: the operator's credentials for this agent.
+	// headers are sent with every call. They contain the operator's credentials for this agent.
 	headers a2aclient.ServiceParams
-	// idempotent means that the agent declares that a repeated message belongs to the same task.
+	// idempotent reports whether the agent declares that a repeated message belongs to the same task.
 	idempotent bool
-	// bound means that the agent declares that it keeps the limits and the lists of tools of a delegation.
+	// bound reports whether the agent declares that it enforces the limits and the lists of tools of a
+	// delegation.
 	bound bool
-	// within means that the agent is a member of a pack of this store, so that no message leaves the process.
+	// within reports whether the agent is a member of a pack of this store. Then no message leaves the
+	// process.
 	within bool
-	// origin is this sidecar's base URL, or "" if agents could not use it.
+	// origin is this sidecar's base URL. It is "" if agents could not use it.
 	origin string
 }
 
 // Idempotent reports whether a repeated message belongs to the same task.
 func (p *Peer) Idempotent() bool { return p.idempotent }
 
-// Bound reports whether the agent keeps the lease and the lists of tools of a delegation.
+// Bound reports whether the agent enforces the lease and the lists of tools of a delegation.
 func (p *Peer) Bound() bool { return p.bound }
 
-// Send sends a message and does not wait for the agent's work. A repeated message has the same bytes, so an idempotent
-// agent recognizes it.
+// Send sends a message and does not wait until the agent has done the work. A repeated message has the
+// same bytes, so that an idempotent agent recognizes it.
 func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.AgentMessage) (machine.AgentTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -54,7 +57,8 @@ func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.Age
 	return taskOf(pb.GetTask())
 }
 
-// request returns the request for a message. For an agent that is not a sidecar, the metadata has the variables too.
+// request returns the request that contains a message. If the agent is not a sidecar, the metadata also
+// contain the variables.
 func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.SendMessageRequest {
 	said := sender(from, m.Answerer, p.origin)
 	if p.within && from.Payer != nil {
@@ -74,14 +78,15 @@ func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.
 	}
 }
 
-// sender returns the object of [DelegationURI]. who is the principal that answers a question,
-// if the message is an answer.
+// sender returns the object of [DelegationURI]. If the message is an answer to a question, who is the
+// principal that answers.
 func sender(from *machine.Delegation, who machine.Answerer, origin string) *structpb.Value {
 	fields := map[string]*structpb.Value{
 		"run":     structpb.NewStringValue(from.Row.RunID),
 		"step":    structpb.NewNumberValue(float64(from.Row.Step)),
 		"attempt": structpb.NewNumberValue(float64(from.Row.Attempt)),
-		// All attempts have the same key, but different message ids. The agent uses it as the key of its effects.
+		// All attempts have the same key but different message ids. The agent uses the key for its
+		// effects.
 		"idempotency_key": structpb.NewStringValue(machine.IdempotencyKey(from.Row.RunID, from.Row.Step)),
 		"depth":           structpb.NewNumberValue(float64(from.Depth)),
 		"wall_time_ms":    structpb.NewNumberValue(float64(from.WallTime.Milliseconds())),
@@ -123,8 +128,8 @@ func (p *Peer) params() a2aclient.ServiceParams {
 	return out
 }
 
-// Follow calls its callback each time the task asks a question or has ended. It uses the messages of a stream only as a signal,
-// and reads the task itself.
+// Follow calls told each time the task asks a question or has ended. It uses the messages of a stream
+// only as a signal, and then reads the task.
 func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,8 +151,8 @@ func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentT
 	return nil
 }
 
-// unfollowed handles the error of a subscription. A task that has ended cannot be subscribed to, and an agent without
-// streams can only be asked for its task.
+// unfollowed handles the error of a subscription. If the task has ended, it cannot be subscribed to. If
+// the agent does not support streams, its task can only be read.
 func (p *Peer) unfollowed(ctx context.Context, task string, err error, told func(machine.AgentTask) bool) error {
 	fault := faultOf(err)
 	if fault.Kind != machine.AgentRefuses {
@@ -172,7 +177,7 @@ func (p *Peer) Get(ctx context.Context, task string) (machine.AgentTask, error) 
 	return taskOf(pb)
 }
 
-// Cancel cancels the task. A task that cannot be cancelled any more is no error.
+// Cancel cancels the task. If the task can no longer be cancelled, this is no error.
 func (p *Peer) Cancel(ctx context.Context, task string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

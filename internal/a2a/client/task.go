@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// agentStates maps the states of foreign tasks to those of a delegation.
+// agentStates maps the states of A2A tasks to the states that a delegation uses.
 var agentStates = map[a2apb.TaskState]machine.AgentState{
 	a2apb.TaskState_TASK_STATE_SUBMITTED:      machine.AgentWorking,
 	a2apb.TaskState_TASK_STATE_WORKING:        machine.AgentWorking,
@@ -27,8 +27,8 @@ var agentStates = map[a2apb.TaskState]machine.AgentState{
 	a2apb.TaskState_TASK_STATE_CANCELED:       machine.AgentCancelled,
 }
 
-// taskOf converts a foreign task. If the agent is a run of a sidecar, the output of its last turn is an artifact of its
-// own.
+// taskOf converts an A2A task. If the agent is a run of a sidecar, the output of the run's last turn is
+// a separate artifact.
 func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 	out := machine.AgentTask{ID: t.GetId(), ContextID: t.GetContextId(), State: agentStates[t.GetStatus().GetState()]}
 	if out.ID == "" || out.State == 0 {
@@ -66,7 +66,8 @@ func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 	return out, nil
 }
 
-// replyOf converts a message with which an agent answered instead of a task. The work is then done, and there is no task.
+// replyOf converts a message that an agent returned instead of a task. In this case the work is done
+// and there is no task.
 func replyOf(m *a2apb.Message) (machine.AgentTask, error) {
 	parts, err := foreignParts(m.GetParts())
 	return machine.AgentTask{
@@ -86,15 +87,15 @@ func refuses(code string, err error) *machine.AgentFault {
 	return &machine.AgentFault{Kind: machine.AgentRefuses, Code: code, Message: err.Error()}
 }
 
-// refusals are the errors of the protocol that another try would cause again.
+// refusals are the errors of the protocol that another attempt would also cause.
 var refusals = []error{
 	a2a.ErrParseError, a2a.ErrInvalidRequest, a2a.ErrMethodNotFound, a2a.ErrInvalidParams, a2a.ErrUnsupportedOperation,
 	a2a.ErrUnsupportedContentType, a2a.ErrInvalidAgentResponse, a2a.ErrExtensionSupportRequired, a2a.ErrVersionNotSupported,
 	a2a.ErrUnauthenticated, a2a.ErrUnauthorized, errRefused,
 }
 
-// faultOf returns the meaning of an error for its delegation. Errors that are not known to be permanent count as
-// temporary.
+// faultOf returns the meaning of an error for its delegation. If an error is not known to be permanent,
+// it is treated as temporary.
 func faultOf(err error) *machine.AgentFault {
 	if fault, ok := errors.AsType[*machine.AgentFault](err); ok {
 		return fault
@@ -119,15 +120,16 @@ func faultOf(err error) *machine.AgentFault {
 	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: err.Error(), Unsent: unsent(err)}
 }
 
-// unsent reports whether no connection was made, or the agent accepted no message. For gRPC only the text of the error
-// shows the former.
+// unsent reports whether there was no connection, or the agent accepted no messages. For gRPC, the
+// former can be recognized only by the text of the error.
 func unsent(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial" || errors.Is(err, errNotTaken) ||
 		status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "while dialing")
 }
 
-// overLimit reports whether a message is too large for its receiver. Only the text of gRPC's error shows that.
+// overLimit reports whether a message is too large for its receiver. This can be recognized only by the
+// text of gRPC's error.
 func overLimit(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// wire is the client of one protocol binding. It uses the protobuf messages of the protocol, because the conversions of
-// the SDK for gRPC keep only objects in a data part.
+// wire is the client for one protocol binding. It uses the protobuf messages of the protocol, because
+// the SDK's conversions for gRPC keep only objects in a data part.
 type wire interface {
 	send(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error)
 	get(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.GetTaskRequest) (*a2apb.Task, error)
 	cancel(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.CancelTaskRequest) error
-	// subscribe yields for each event whether it matters, see [matters].
+	// subscribe returns an iterator over the events of a task. For each event it yields whether the
+	// event is relevant, see [matters].
 	subscribe(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.SubscribeToTaskRequest) iter.Seq2[bool, error]
 	close() error
 }
@@ -78,7 +79,8 @@ func withMetadata(ctx context.Context, params a2aclient.ServiceParams) context.C
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// httpWire is the client of either HTTP binding. The SDK's types and the protobuf messages have the same JSON.
+// httpWire is the client for either of the HTTP bindings. The types of the SDK and the protobuf
+// messages have the same JSON.
 type httpWire struct{ transport a2aclient.Transport }
 
 func (w httpWire) send(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
@@ -125,8 +127,8 @@ func (w httpWire) subscribe(ctx context.Context, params a2aclient.ServiceParams,
 
 func (w httpWire) close() error { return w.transport.Destroy() }
 
-// reread converts an answer of the SDK to a protobuf message. It ignores unknown fields. A value that the protocol does
-// not have is an error of the agent.
+// reread converts an answer of the SDK to a protobuf message. It ignores unknown fields. If a value
+// does not exist in the protocol, this is an error of the agent.
 func reread(answer any, into proto.Message) error {
 	raw, err := json.Marshal(answer)
 	if err == nil {

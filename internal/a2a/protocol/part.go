@@ -17,13 +17,13 @@ import (
 
 // PartError is the error of an invalid part of a message.
 type PartError struct {
-	// At is the path of the field. Msg says what is wrong with it.
+	// At is the path of the field. Msg describes the fault.
 	At, Msg string
 }
 
 func (e *PartError) Error() string { return e.At + ": " + e.Msg }
 
-// PartsFromProto converts the parts of a message. at is their path. Errors: [*PartError].
+// PartsFromProto converts the parts of a message. at is the path of the parts. Errors: [*PartError].
 func PartsFromProto(at string, parts []*a2apb.Part) ([]machine.Part, error) {
 	out := make([]machine.Part, len(parts))
 	for i, p := range parts {
@@ -65,7 +65,7 @@ func partFromProto(at string, p *a2apb.Part) (machine.Part, error) {
 	return out, nil
 }
 
-// notJSON returns an error for a number that JSON does not have. gRPC can send NaN and infinities.
+// notJSON returns an error for a number that JSON cannot represent. gRPC can send NaN and infinities.
 func notJSON(at string, v *structpb.Value) error {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_NumberValue:
@@ -97,7 +97,8 @@ func PartsToProto(parts []machine.Part) []*a2apb.Part {
 	return out
 }
 
-// PartToProto converts a part to protobuf. It replaces bytes in a text that are no UTF-8.
+// PartToProto converts a part to protobuf. If a text contains bytes that are not UTF-8, they are
+// replaced.
 func PartToProto(p *machine.Part) *a2apb.Part {
 	out := &a2apb.Part{MediaType: p.MediaType, Filename: p.Filename, Metadata: ObjectToProto(p.Metadata)}
 	switch p.Kind {
@@ -126,7 +127,8 @@ func exactPart(at string, p *a2apb.Part) (machine.Part, error) {
 	}, nil
 }
 
-// putJSON sets the JSON of a part: as data, or as text if a double cannot hold one of its numbers.
+// putJSON sets the JSON of a part. It sets it as data. If a double cannot represent one of the numbers,
+// it sets it as text.
 func putJSON(out *a2apb.Part, data []byte) {
 	if !textOnly(data) {
 		out.Content = &a2apb.Part_Data{Data: ValueToProto(data)}

@@ -6,8 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Payer is the object `payer` in [DelegationURI]: the labels by which the run of an agent is counted in accounts. It is
-// sent only between runs of the same store, and ignored in every other message.
+// Payer is the object `payer` in [DelegationURI]. It contains the labels by which the run of an agent
+// is counted in accounts. It is sent only between runs of the same store. In every other message it is
+// ignored.
 type Payer struct {
 	Labels []Label `json:"labels"`
 }
@@ -31,7 +32,7 @@ func PayerToProto(p *machine.Payer) *structpb.Value {
 	}})
 }
 
-// Payer converts the object. It returns nil if the message has none.
+// Payer converts the object. It returns nil if the message does not contain it.
 func (p *Payer) Payer() *machine.Payer {
 	if p == nil {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Limits of the lists of tools in a delegation.
+// These constants limit the lists of tools in a delegation.
 const (
 	maxPolicyNames = 10_000
 	maxPolicyName  = 256
 )
 
-// PolicyToProto converts the lists of tools that the agent's run may call: {"allow": [...], "block": [...]}. Without
-// "allow" it may call every tool except those in "block".
+// PolicyToProto converts the lists of tools for the agent's run: {"allow": [...], "block": [...]}.
+// Without "allow", the run may call every tool except the tools in "block".
 func PolicyToProto(p *machine.ToolPolicy) *structpb.Value {
 	fields := map[string]*structpb.Value{}
 	if p.Limited {
@@ -38,14 +38,14 @@ func namesToProto(names []string) *structpb.Value {
 	return structpb.NewListValue(&structpb.ListValue{Values: list})
 }
 
-// Policy is the JSON of the lists. If Allow is nil, every tool is allowed that Block does not name.
+// Policy is the JSON form of the lists. If Allow is nil, every tool that is not in Block is allowed.
 type Policy struct {
 	Allow *[]string `json:"allow"`
 	Block []string  `json:"block"`
 }
 
-// Tools converts the lists; nil means no lists. An invalid list is an error of the sender, because a run must not begin
-// with a policy that its sender did not intend.
+// Tools converts the lists. nil means that there are no lists. An invalid list is an error of the
+// sender, because a run must not begin with a policy that its sender did not intend.
 func (p *Policy) Tools() (*machine.ToolPolicy, error) {
 	if p == nil {
 		return nil, nil
@@ -68,7 +68,8 @@ func (p *Policy) Tools() (*machine.ToolPolicy, error) {
 	return out, nil
 }
 
-// sorted returns the names sorted, each once. It returns nil for no names, as the store does.
+// sorted returns the names in order and without duplicates. If there are no names, it returns nil, as
+// the store does.
 func sorted(names []string) []string {
 	if len(names) == 0 {
 		return nil

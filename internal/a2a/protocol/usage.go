@@ -9,19 +9,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Limits of the usage that a delegated run may report, like those of Usage in pawl.v1.
+// These constants limit the usage that a delegated run may report. Usage in pawl.v1 has the same
+// limits.
 const (
 	maxUsage          = 1_000_000_000_000
 	maxUsageToolCalls = 1_000_000
 )
 
-// AddUsage adds the consumption of one record. An answered delegation contains the usage of its
-// own run, so that totals cover the whole tree and count each run once.
+// AddUsage adds the consumption of one record. An answered delegation contains the usage of its own
+// run. So a total includes the whole tree of runs and counts each run once.
 func AddUsage(total *machine.Usage, body machine.Body) {
 	var u machine.Usage
 	switch b := body.(type) {
 	case *machine.StepRequested:
-		// Calls that the sidecar makes by itself to ask about or undo an effect have no limit and do not count.
+		// Calls that the sidecar itself makes in order to inquire about an effect or to undo it have no
+		// limit and are not counted.
 		if b.Kind != machine.KindModel && b.About == nil {
 			u.ToolCalls = 1
 		}
@@ -42,8 +44,8 @@ func AddUsage(total *machine.Usage, body machine.Body) {
 	total.ToolCalls = min(total.ToolCalls+min(u.ToolCalls, maxUsageToolCalls), maxUsageToolCalls)
 }
 
-// UsageToProto converts the usage of a run for the metadata of a task that has ended, under [DelegationURI]: {"usage":
-// {...}}.
+// UsageToProto converts the usage of a run for the metadata of an ended task. Under [DelegationURI] it
+// is {"usage": {...}}.
 func UsageToProto(u machine.Usage) *structpb.Value {
 	fields := map[string]*structpb.Value{
 		"input_tokens": structpb.NewNumberValue(float64(u.InputTokens)), "output_tokens": structpb.NewNumberValue(float64(u.OutputTokens)),
@@ -53,9 +55,9 @@ func UsageToProto(u machine.Usage) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"usage": usage}})
 }
 
-// UsageFromProto converts a reported usage. untold are the figures that the agent does not report; for those its lease is
-// assumed. A figure that is no count within the limits is an error of the agent: it could give budget back, or use up
-// all of it.
+// UsageFromProto converts a reported usage. untold are the figures that the agent does not report. For
+// these the lease is used. If a figure is not a count within the limits, this is an error of the agent,
+// because such a figure could increase the budget or use up all of it.
 func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, untold machine.Figures, err error) {
 	usage := value.GetStructValue().GetFields()["usage"].GetStructValue()
 	fields := usage.GetFields()
@@ -81,8 +83,8 @@ func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, untol
 	return u, usage != nil, untold, err
 }
 
-// LeaseToProto converts the budget that a delegation lends the agent's run: {"cost_micro_usd", "tokens", "tool_calls"}; 0
-// means no limit.
+// LeaseToProto converts the budget that a delegation lends to the agent's run: {"cost_micro_usd",
+// "tokens", "tool_calls"}. 0 means that there is no limit.
 func LeaseToProto(lease machine.Amount) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
 		"cost_micro_usd": structpb.NewNumberValue(float64(min(lease.CostMicro, maxUsage))),
@@ -98,8 +100,8 @@ type Lease struct {
 	ToolCalls float64 `json:"tool_calls"`
 }
 
-// Amount converts the lease. An invalid figure is an error of the sender, because a run must not begin with a limit that
-// its sender did not intend.
+// Amount converts the lease. An invalid figure is an error of the sender, because a run must not begin
+// with a limit that its sender did not intend.
 func (l *Lease) Amount() (machine.Amount, error) {
 	if l == nil {
 		return machine.Amount{}, nil

@@ -11,11 +11,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// textOnly reports whether data in A2A, which has doubles, cannot hold the numbers of this JSON.
+// textOnly reports whether the numbers in this JSON cannot be sent as A2A data, because they would
+// become doubles.
 func textOnly(raw []byte) bool { return strictjson.Doubles(raw) != nil && strictjson.Valid(raw) }
 
-// ValueToProto converts JSON that was checked before. JSON with numbers that doubles cannot hold becomes an object with
-// [ExactURI]. Invalid JSON becomes null.
+// ValueToProto converts JSON that was already checked. JSON with numbers that doubles cannot represent
+// becomes an object with [ExactURI]. Invalid JSON becomes null.
 func ValueToProto(raw []byte) *structpb.Value {
 	v := &structpb.Value{}
 	switch {
@@ -27,8 +28,8 @@ func ValueToProto(raw []byte) *structpb.Value {
 	return v
 }
 
-// ObjectToProto converts a JSON object that was checked before, each member like [ValueToProto]. An empty input becomes
-// nil.
+// ObjectToProto converts a JSON object that was already checked. It converts each member in the same
+// way as [ValueToProto]. An empty input becomes nil.
 func ObjectToProto(raw []byte) *structpb.Struct {
 	if !textOnly(raw) {
 		return ValueToProto(raw).GetStructValue()
@@ -44,8 +45,8 @@ func ObjectToProto(raw []byte) *structpb.Struct {
 	return out
 }
 
-// ValueFromProto returns the compact JSON of a value. For an object with [ExactURI] it returns the JSON in the member's
-// text. It writes whole numbers with all digits.
+// ValueFromProto returns the compact JSON of a value. For an object with [ExactURI] it returns the JSON
+// in the text of the member. Whole numbers are written with all digits.
 func ValueFromProto(v *structpb.Value) []byte {
 	if said := v.GetStructValue().GetFields(); len(said) == 1 {
 		if text, ok := said[ExactURI].GetKind().(*structpb.Value_StringValue); ok {
@@ -61,7 +62,8 @@ func ValueFromProto(v *structpb.Value) []byte {
 	return raw
 }
 
-// ObjectFromProto returns a compact JSON object, each member like [ValueFromProto]. nil becomes an empty output.
+// ObjectFromProto returns a compact JSON object. It converts each member in the same way as
+// [ValueFromProto]. nil becomes an empty output.
 func ObjectFromProto(s *structpb.Struct) []byte {
 	if len(s.GetFields()) == 0 {
 		return nil
@@ -77,8 +79,9 @@ func ObjectFromProto(s *structpb.Struct) []byte {
 	return raw
 }
 
-// exactly replaces the doubles in a value so that their text has all digits: 2^60 is 1152921504606846976, not the shortest
-// text that rounds to it.
+// exactly replaces each double that is a whole number, so that its JSON text has all digits. For
+// example, 2^60 becomes 1152921504606846976. Without this, the text would be the shortest one that is
+// rounded to 2^60.
 func exactly(value any) any {
 	switch v := value.(type) {
 	case float64:

@@ -15,14 +15,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// Partition is an existing partition, with the namespaces in it that this node serves.
+// Partition is an existing partition. It contains the namespaces of the partition that this node
+// serves.
 type Partition struct {
 	Number     int32
 	Namespaces []string
 }
 
-// fanOut makes a call at every partition and merges the answers. It calls one partition after the
-// other, because such calls are not urgent and must not load all nodes at once.
+// fanOut makes a call at every partition and merges the answers. It calls the partitions one after the
+// other, because such calls are not urgent and must not load all nodes at the same time.
 func (r *Router) fanOut(ctx context.Context, method string, req any) (any, error) {
 	parts := r.cfg.Partitions
 	if len(parts) == 1 {
@@ -52,7 +53,7 @@ func (r *Router) fanOut(ctx context.Context, method string, req any) (any, error
 	return sum, nil
 }
 
-// decoded returns an answer as a message. The answer of another node comes as encoded bytes.
+// decoded returns an answer as a message. The answer of another node consists of encoded bytes.
 func (m *Method) decoded(got any) (proto.Message, error) {
 	switch got := got.(type) {
 	case encoded.Message:
@@ -67,7 +68,7 @@ func (m *Method) decoded(got any) (proto.Message, error) {
 	return nil, fmt.Errorf("an answer is a %T", got)
 }
 
-// nodeInfo answers the calls that are about this node.
+// nodeInfo answers the calls that concern this node.
 func (r *Router) nodeInfo(ctx context.Context, method string) any {
 	if method == pawlv1.RunService_GetCaller_FullMethodName {
 		return r.caller(ctx)
@@ -87,7 +88,7 @@ func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
 	return &pawlv1.GetCallerResponse{Principal: p.Name(), Scopes: p.Scopes.Names(), Namespaces: p.Spaces(served)}
 }
 
-// known returns the partitions of which this node serves namespaces, and all other partitions
+// known returns the partitions that contain namespaces which this node serves, and all other partitions
 // that have rows.
 func (r *Router) known() []Partition {
 	all := slices.Clone(r.cfg.Partitions)
@@ -115,8 +116,8 @@ func (r *Router) partitions() *pawlv1.ListPartitionsResponse {
 	return out
 }
 
-// check makes the call CheckStore at one partition after the other, and stops at the first
-// partition with a fault.
+// check makes the call CheckStore at each partition, one after the other. It stops at the first
+// partition that has a fault.
 func (r *Router) check(ctx context.Context, stream grpc.ServerStream) error {
 	method := pawlv1.StoreService_CheckStore_FullMethodName
 	if len(r.cfg.Partitions) == 1 {
@@ -138,15 +139,16 @@ func (r *Router) check(ctx context.Context, stream grpc.ServerStream) error {
 	return stream.SendMsg(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Done{Done: all.before}})
 }
 
-// checked is the stream that joins the answers of several checks to one answer.
+// checked is a stream that merges the answers of several checks into one answer.
 type checked struct {
 	grpc.ServerStream
-	// before is the sum of the counts of the partitions that are done.
+	// before is the sum of the counts of the partitions that are already checked.
 	before *pawlv1.CheckCounts
 	faulty bool
 }
 
-// SendHeader does nothing. The first message sends the headers; every check would send them again.
+// SendHeader does nothing. The first message sends the headers. Without this method, every check would
+// send them again.
 func (c *checked) SendHeader(metadata.MD) error { return nil }
 
 // SetHeader does nothing, for the same reason as SendHeader.

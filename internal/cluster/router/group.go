@@ -33,7 +33,7 @@ func (g *group) enter(ctx context.Context) (in context.Context, leave func()) {
 	}
 }
 
-// end cancels all calls that are in the group now, with a cause.
+// end cancels all calls that are currently in the group. cause is the cause of their contexts.
 func (g *group) end(cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

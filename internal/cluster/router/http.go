@@ -19,14 +19,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// idempotencyKey is the header with the id by which the A2A server recognizes a repeated message.
+// idempotencyKey is the HTTP header with the id by which the A2A server recognizes a repeated message.
 const idempotencyKey = "Idempotency-Key"
 
 // ownerHeader is the HTTP header with the same value as [OwnerTrailer].
 const ownerHeader = "Pawl-Owner"
 
-// ServeHTTP forwards a request for an A2A agent to the node that owns its partition. The context
-// has the authenticated caller, if there is one. Headers of the caller that begin with Pawl- are
+// ServeHTTP forwards a request for an A2A agent to the node that owns the partition of the agent. If
+// the caller is authenticated, the context contains it. Headers of the caller that begin with Pawl- are
 // removed.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, leave := r.lasting.enter(req.Context())
@@ -66,8 +66,8 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	problem(w, err)
 }
 
-// serveOnce tries a request at the node that owns the partition as far as this node knows. begun
-// means that an answer was written to w.
+// serveOnce tries a request once, at the node that owns the partition according to this node's view.
+// begun reports whether an answer was written to w.
 func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWriter, req *http.Request, body *body) (begun bool, err error) {
 	out := req.Clone(ctx)
 	for name := range out.Header {
@@ -92,11 +92,11 @@ func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWrite
 	return err == nil, err
 }
 
-// proxy sends a request to another node and streams its answer back. An error means that no
-// byte of an answer was written.
+// proxy sends a request to another node and streams the answer back. If it returns an error, no byte of
+// an answer was written.
 func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part int32) (err error) {
 	proxy := &httputil.ReverseProxy{
-		// ErrorLog is discarded: the caller itself sees an answer that breaks off.
+		// The error log is not needed, because the caller itself sees that an answer was interrupted.
 		Transport: r.cfg.Peers.Transport(to, part), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(&url.URL{Scheme: "http", Host: to.Address})
@@ -118,18 +118,18 @@ func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part i
 	return err
 }
 
-// cut is the error of an HTTP request whose connection to the other node ended before an answer.
+// cut is the error of an HTTP request if the connection to the other node ended before an answer.
 type cut struct{ cause error }
 
 func (c *cut) Error() string { return c.cause.Error() }
 func (c *cut) Unwrap() error { return c.cause }
 
-// body is the body of a request. It keeps the first BodyBytes bytes. A body that fits can be sent
-// again.
+// body is the body of a request. It keeps the first BodyBytes bytes. If the whole body fits, it can be
+// sent again.
 type body struct {
 	kept []byte
-	// rest is the part that did not fit; nil means that everything fits. used means that the
-	// body was sent at least once.
+	// rest is the part of the body that did not fit. It is nil if everything fits. used reports whether
+	// the body was sent at least once.
 	rest io.ReadCloser
 	used bool
 }
@@ -166,14 +166,14 @@ func (b *body) newReader() io.ReadCloser {
 	return io.NopCloser(bytes.NewReader(b.kept))
 }
 
-// problem writes the error of a request that reached no partition, as JSON.
+// problem writes, as JSON, the error of a request that did not reach a partition.
 func problem(w http.ResponseWriter, err error) {
 	st, withheld := apierror.Status(err)
 	code := http.StatusServiceUnavailable
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		code, st = http.StatusRequestEntityTooLarge, tooLarge(over.Limit)
 	} else if withheld != nil || errors.Is(err, context.Canceled) {
-		// The caller is gone, or ended the connection before the whole body was sent.
+		// The caller has disconnected before the whole body was sent.
 		code, st = http.StatusBadRequest, unreadable()
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		code = http.StatusGatewayTimeout

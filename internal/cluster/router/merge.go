@@ -21,9 +21,9 @@ func added(a, b *pawlv1.CheckCounts) *pawlv1.CheckCounts {
 	return sum
 }
 
-// AddStats adds the figures of another partition to to. All partitions report the size of the
-// tables that they share, so the largest figure counts. The default namespace is in the first
-// partition, and empty in all others.
+// AddStats adds the figures of another partition to `to`. All partitions share the same tables and
+// report the size of these tables, so the largest size is used. The default namespace is in the first
+// partition and is empty in all others.
 func AddStats(to, from *pawlv1.StoreStats) {
 	first := len(to.GetNamespaces()) == 0
 	for _, space := range from.GetNamespaces() {
@@ -50,14 +50,15 @@ func addRows(to, from []*pawlv1.RowStats) []*pawlv1.RowStats {
 	return to
 }
 
-// Maximum numbers of uses and tenants in one limit of the response, as in the protobuf contract.
+// These are the maximum numbers of uses and of tenants for one limit in the response. The protobuf
+// contract has the same limits.
 const (
 	mostUses    = 1000
 	mostTenants = 100
 )
 
-// addLimits adds the counts of one partition to sum. All partitions have the same limits, except
-// for a moment after the operator's file was reloaded.
+// addLimits adds the counts of one partition to sum. All partitions have the same limits, except for a
+// short time after the operator's file was read again.
 func addLimits(sum, one *pawlv1.ListLimitsResponse) {
 	for _, limit := range one.GetLimits() {
 		i := slices.IndexFunc(sum.GetLimits(), func(l *pawlv1.Limit) bool { return l.GetId() == limit.GetId() })

@@ -13,16 +13,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Error reasons after which the router may make a call at another node, or again.
+// These are the reasons of errors after which the router may make a call at another node or make it
+// again.
 const (
 	reasonNotOwner = "NOT_OWNER"
 	reasonDraining = "DRAINING"
 	reasonUnknown  = apierror.CommitUnknown
-	// PeerUnknown refuses a call of a node that has no row in the cluster any more. The call was
-	// not begun.
+	// PeerUnknown is the reason if a call comes from a node that no longer has a row in the cluster.
+	// The call was not begun.
 	PeerUnknown = "PEER_UNKNOWN"
-	// reasonBroken means that the connection to a node ended. It is not part of the contract;
-	// callers never get it.
+	// reasonBroken means that the connection to a node ended. It is not part of the contract. Callers
+	// never receive it.
 	reasonBroken = "CONNECTION_BROKEN"
 )
 
@@ -32,14 +33,16 @@ type Unsent struct{ Cause error }
 func (u *Unsent) Error() string { return "route: not sent: " + u.Cause.Error() }
 func (u *Unsent) Unwrap() error { return u.Cause }
 
-// NotOwner returns the error NOT_OWNER: this node does not own the partition. Clients never get it.
+// NotOwner returns the error NOT_OWNER. It means that this node does not own the partition. Clients
+// never receive it.
 func NotOwner() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: reasonNotOwner, RetryAfter: int64(time.Second), Message: "another node has the partition, or none",
 	}
 }
 
-// noOwner returns the error NO_OWNER: the partition had no owner for longer than OwnerTimeout.
+// noOwner returns the error NO_OWNER. It means that the partition had no owner for longer than
+// OwnerTimeout.
 func noOwner() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: "NO_OWNER", RetryAfter: int64(time.Second),
@@ -47,7 +50,8 @@ func noOwner() error {
 	}
 }
 
-// lost returns the error COMMIT_UNKNOWN: the node went away, and may have executed the call.
+// lost returns the error COMMIT_UNKNOWN. It means that the connection to the node was lost and that the
+// node may have executed the call.
 func lost() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: reasonUnknown, RetryAfter: int64(time.Second),
@@ -55,7 +59,8 @@ func lost() error {
 	}
 }
 
-// broken returns the error OWNER_LOST: a stream or a read ended because its node went away.
+// broken returns the error OWNER_LOST. It means that a stream or a read ended because the connection to
+// its node was lost.
 func broken() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: apierror.OwnerLost, RetryAfter: int64(time.Second),
@@ -63,8 +68,8 @@ func broken() error {
 	}
 }
 
-// interrupted returns the error of a stream that ended after some messages: DRAINING if that was
-// the cause, otherwise OWNER_LOST.
+// interrupted returns the error of a stream that ended after some messages. If the cause was a drain,
+// it is DRAINING. Otherwise it is OWNER_LOST.
 func interrupted(err error) error {
 	if reasonOf(err) == reasonDraining {
 		return err
@@ -79,7 +84,8 @@ func draining() error {
 	}
 }
 
-// failed wraps the error of a call whose partition has a failed store or may have lost its lease.
+// failed wraps the error of a call if the store of the partition has failed, or if the lease of the
+// partition may have ended.
 type failed struct{ cause error }
 
 func (f *failed) Error() string { return f.cause.Error() }
@@ -97,8 +103,8 @@ func wrapIfFailed(home Backend, err error) error {
 	}
 }
 
-// reasonOf returns the error reason of err, from this process or from another node. It is empty
-// if there is none.
+// reasonOf returns the reason of an error from this process or from another node. It returns "" if
+// there is none.
 func reasonOf(err error) string {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
@@ -121,7 +127,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// callOutcome is what an error reveals about the call: whether a node has executed it.
+// callOutcome tells whether a node has executed a call. It is derived from the error of the call.
 type callOutcome uint8
 
 const (
@@ -129,7 +135,7 @@ const (
 	final callOutcome = iota
 	// notStarted means that the node has not begun the call.
 	notStarted
-	// unknown means that the node may have begun the call, and is gone.
+	// unknown means that the node may have begun the call and that the connection to the node is lost.
 	unknown
 )
 
@@ -169,8 +175,9 @@ func toClientError(err error, changes bool) error {
 	return err
 }
 
-// ended returns the cause for which the router ended the context of a call, or err if the router
-// did not end it. An unknown outcome is more important than the cause, and is kept.
+// ended returns the error with which the router ended the context of a call. If the router did not end
+// the context, it returns err. If err means an unknown outcome, it is returned in any case, because
+// this is more important.
 func ended(ctx context.Context, err error) error {
 	if err == nil || !isEnded(ctx) || reasonOf(err) == reasonUnknown {
 		return err
@@ -178,14 +185,14 @@ func ended(ctx context.Context, err error) error {
 	return context.Cause(ctx)
 }
 
-// isEnded reports whether the router ended the context with an error, not its caller.
+// isEnded reports whether the router, and not the caller, ended the context.
 func isEnded(ctx context.Context) bool {
 	_, refused := errors.AsType[*machine.Error](context.Cause(ctx))
 	return refused
 }
 
-// lostIfDraining converts the error DRAINING of a stream that must not be repeated and has sent
-// no message. The partition may have executed the call already, so the outcome is unknown.
+// lostIfDraining converts the error DRAINING of a stream that must not be repeated and has sent no
+// message. The partition may already have executed the call, so the outcome is unknown.
 func lostIfDraining(err error) error {
 	if reasonOf(err) == reasonDraining {
 		return lost()

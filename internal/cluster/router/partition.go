@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
-// partOf returns the partition of a request: the one that the request names, or that of its
-// namespace. A request without either belongs to the first partition. A request with an unknown
-// namespace belongs to a partition that refuses it.
+// partOf returns the partition of a request. If the request names a partition, it is this one.
+// Otherwise it is the partition of the namespace. A request that names neither belongs to the first
+// partition. A request with an unknown namespace belongs to a partition that refuses it.
 func (r *Router) partOf(ctx context.Context, req any) int32 {
 	if in, ok := req.(*pawlv1.BackupRequest); ok && r.hasPart(in.GetPartition()) {
 		return int32(in.GetPartition())
@@ -22,9 +22,9 @@ func (r *Router) partOf(ctx context.Context, req any) int32 {
 	return r.cfg.Parts(space)
 }
 
-// partOfAgent returns the partition of a request to an agent over HTTP. If the caller has no
-// right to the namespace, the caller's own partition refuses the request, so that not even the
-// answering node reveals whether the namespace exists.
+// partOfAgent returns the partition of an HTTP request to an agent. If the caller has no right to the
+// namespace, the caller's own partition refuses the request. So it is not possible to find out from the
+// answering node whether the namespace exists.
 func (r *Router) partOfAgent(ctx context.Context, of tenant) (int32, error) {
 	if auth.CheckNamespace(auth.CallerOf(ctx), of) != nil {
 		return r.cfg.Parts(auth.CallerNamespace(ctx)), nil
@@ -44,8 +44,8 @@ func (r *Router) hasPart(number uint32) bool {
 	return slices.ContainsFunc(r.known(), func(p Partition) bool { return uint32(p.Number) == number })
 }
 
-// tenant is the A2A tenant that an HTTP request names; empty if it names none.
+// tenant is the A2A tenant that an HTTP request names. It is empty if the request names none.
 type tenant string
 
-// GetTenant makes tenant readable in the same way as a protobuf request to an agent.
+// GetTenant returns the tenant in the same way as a protobuf request to an agent.
 func (t tenant) GetTenant() string { return string(t) }

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// Field numbers of StreamTransitionsResponse and of its parts. The router reads the position from
-// the encoded bytes, without decoding whole messages.
+// These are the field numbers of StreamTransitionsResponse and of its parts. With them, the router
+// reads the position from the encoded bytes without decoding whole messages.
 const (
 	recordField       protowire.Number = 1
 	heartbeatField    protowire.Number = 2
@@ -18,17 +18,19 @@ const (
 	cursorOfHeartbeat protowire.Number = 1
 )
 
-// streamPosition is the position of a reader of StreamTransitions. The zero value means that the
-// reader got no message.
+// streamPosition is the position of a reader of StreamTransitions. The zero value means that the reader
+// has received no message.
 type streamPosition struct {
-	// cursor is the newest cursor that the reader got; empty if it got none.
+	// cursor is the newest cursor that the reader has received. It is empty if the reader has received
+	// none.
 	cursor string
-	// output is the position of the last piece of output that the reader got; nil if it got none.
+	// output is the position of the last piece of output that the reader has received. It is nil if the
+	// reader has received none.
 	output *pawlv1.OutputPosition
 }
 
-// advance moves the position after a response. It does not change the response, which other
-// readers may share.
+// advance moves the position to the position after a response. It does not change the response, because
+// other readers may share it.
 func (p *streamPosition) advance(m any) {
 	switch m := m.(type) {
 	case *pawlv1.StreamTransitionsResponse:
@@ -64,7 +66,7 @@ func (p *streamPosition) advanceOutput(piece *pawlv1.OutputChunk) {
 	}
 }
 
-// fieldOf returns the bytes of the first field with the wanted number, or nil if there is none.
+// fieldOf returns the bytes of the first field with the wanted number. It returns nil if there is none.
 func fieldOf(wire []byte, want protowire.Number) []byte {
 	for len(wire) > 0 {
 		number, kind, n := protowire.ConsumeTag(wire)
@@ -84,9 +86,9 @@ func fieldOf(wire []byte, want protowire.Number) []byte {
 	return nil
 }
 
-// resumed returns the request that continues after the last message that was sent to the reader.
-// A stream that begins "from now" first sends a heartbeat, so that its position is known before
-// the reader could miss a record.
+// resumed returns the request that continues after the last message that was sent to the reader. A
+// stream that begins "from now" first sends a heartbeat. With it, the position of the stream is known
+// before the reader could miss a record.
 func (m *Method) resumed(req proto.Message, told *outlet) proto.Message {
 	in, ok := req.(*pawlv1.StreamTransitionsRequest)
 	if !ok {

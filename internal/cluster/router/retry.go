@@ -6,23 +6,25 @@ import (
 	"time"
 )
 
-// retrier controls the tries of one call. It ends when there is an answer, when the call must not
-// be repeated, or when the partition had no owner for OwnerTimeout. Not safe for concurrent use.
+// retrier controls the attempts of one call. The attempts end when there is an answer, when the call
+// must not be repeated, or when the partition had no owner for OwnerTimeout. Not safe for concurrent
+// use.
 type retrier struct {
 	r      *Router
 	ctx    context.Context //nolint:containedctx // it is the call's
 	part   int32
 	method string
-	// failures counts the failed tries in a row. since is when the first of them failed, began
-	// when the present try began.
+	// failures is the number of consecutive failed attempts. since is the time when the first of them
+	// failed. began is the time when the current attempt began.
 	failures     int
 	since, began time.Time
-	// moved and came are closed when another try may succeed: the owners changed, or this node
-	// opened the partition. They are nil before the first failure, because most calls need one try.
+	// moved and came are closed when another attempt may succeed. moved is closed when the owners
+	// change, and came when this node opens the partition. They are nil before the first failure,
+	// because most calls need only one attempt.
 	moved, came <-chan struct{}
 	over        bool
 	// timedOut means that the partition had no owner for too long. mayHaveExecuted means that an
-	// earlier try may have taken effect.
+	// earlier attempt may have taken effect.
 	timedOut, mayHaveExecuted bool
 }
 
@@ -30,11 +32,11 @@ func (r *Router) newRetrier(ctx context.Context, part int32, method string) *ret
 	return &retrier{r: r, ctx: ctx, part: part, method: method}
 }
 
-// pauses are the waits after the first, second and later failures if nothing reports a new owner.
-// They begin short, because the known owner may be just about to open the partition.
+// pauses are the waits after the first, the second and later failures if no new owner is reported. They
+// begin short, because the known owner may be about to open the partition.
 var pauses = []time.Duration{2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}
 
-// next waits until another try may succeed. It returns false if there is no other try.
+// next waits until another attempt may succeed. It returns false if there must be no further attempt.
 func (t *retrier) next() bool {
 	if t.over {
 		return false
@@ -46,13 +48,13 @@ func (t *retrier) next() bool {
 	if t.failures > 0 {
 		t.moved, t.came = t.r.cfg.Directory.Changed(), t.r.cfg.Slots.At(t.part).Changed()
 	}
-	// There is no other try unless failed allows it.
+	// There is no further attempt unless failed allows it.
 	t.over, t.began = true, time.Now()
 	return true
 }
 
-// failed records the error of a try. again says that a call that a node may have begun may be
-// repeated.
+// failed records the error of an attempt. again reports whether the call may be repeated even if a node
+// may have begun it.
 func (t *retrier) failed(err error, again bool) {
 	if err == nil || t.ctx.Err() != nil {
 		return
@@ -78,11 +80,11 @@ func (t *retrier) failed(err error, again bool) {
 	t.r.cfg.Directory.Refresh()
 }
 
-// resetTimeout lets the call wait for an owner for the full OwnerTimeout again.
+// resetTimeout lets the call wait for an owner for the full time OwnerTimeout again.
 func (t *retrier) resetTimeout() { t.failures = 0 }
 
-// drainOwnerTimeout is how long a call waits for the next owner while the server drains. A
-// handover takes less time, and there may be no next owner.
+// drainOwnerTimeout is how long a call waits for the next owner while the server drains. It is short,
+// because a handover takes less time and there may be no next owner.
 const drainOwnerTimeout = time.Second
 
 func (t *retrier) pause() bool {
@@ -108,8 +110,8 @@ func (t *retrier) pause() bool {
 	return true
 }
 
-// cancelledByDrain reports whether the server or the partition drained during a try that may
-// have begun the call. A client that must not repeat the call then must not get DRAINING.
+// cancelledByDrain reports whether the server or the partition drained during an attempt that may have
+// begun the call. If the client must not repeat the call, it must not receive DRAINING in this case.
 func (t *retrier) cancelledByDrain(err error) bool {
 	return reasonOf(context.Cause(t.ctx)) == reasonDraining && outcomeOf(err) != notStarted
 }

@@ -14,7 +14,7 @@ import (
 // Peer identifies another node of the cluster.
 type Peer struct {
 	ID string
-	// Address is HOST:PORT of the port on which the node accepts calls of other nodes.
+	// Address is HOST:PORT at which the node accepts calls of other nodes.
 	Address string
 	// Key is the SHA-256 of the node's certificate.
 	Key [32]byte
@@ -22,30 +22,31 @@ type Peer struct {
 
 // Directory knows which node owns each partition.
 type Directory interface {
-	// Owner returns the other node that owns a partition; false: it has no owner, or this node
-	// is the owner.
+	// Owner returns the other node that owns a partition. It returns false if the partition has no
+	// owner or if this node is the owner.
 	Owner(part int32) (Peer, bool)
-	// Owners returns the other nodes that own partitions, each once. all means that every
-	// partition has an owner; it may be this node.
+	// Owners returns the other nodes that own partitions, without duplicates. all reports whether every
+	// partition has an owner, which may be this node.
 	Owners() (owners []Peer, all bool)
-	// NonEmpty returns the partitions that have rows, by number, on all nodes.
+	// NonEmpty returns the numbers of the partitions that have rows, in order, on all nodes.
 	NonEmpty() []int32
-	// Changed returns a channel that is closed when an owner changes.
+	// Changed returns a channel that is closed when the owner of a partition changes.
 	Changed() <-chan struct{}
-	// Refresh makes the directory read the owners again soon. It may be called often.
+	// Refresh makes the directory read the owners soon. It may be called often.
 	Refresh()
 }
 
-// Peers makes calls at other nodes. It returns the errors of the remote partition, NOT_OWNER,
-// [Unsent], or an error of the connection: UNAVAILABLE without a reason.
+// Peers makes calls at other nodes. The errors are those of the remote partition, NOT_OWNER, [Unsent],
+// or an error of the connection, which is UNAVAILABLE without a reason.
 type Peers interface {
-	// Call makes a unary call. The answer is an encoded.Message, the unchanged bytes.
+	// Call makes a unary call. The answer is an encoded.Message with the unchanged bytes of the
+	// response.
 	Call(ctx context.Context, to Peer, part int32, method string, req any) (any, error)
-	// Stream opens a stream that receives into *encoded.Message. Its header and trailer contain
-	// only metadata that is meant for the caller.
+	// Stream opens a stream that receives into *encoded.Message. The header and the trailer of the
+	// stream contain only metadata for the caller.
 	Stream(ctx context.Context, to Peer, part int32, method string) (grpc.ClientStream, error)
-	// Transport returns a transport for HTTP requests to a partition of the node. An answer with
-	// [RefusedHeader] means that the node has not begun the request.
+	// Transport returns a transport for HTTP requests to a partition of the node. If an answer contains
+	// [RefusedHeader], the node has not begun the request.
 	Transport(to Peer, part int32) http.RoundTripper
 }
 
@@ -53,35 +54,35 @@ type Peers interface {
 type Config struct {
 	Slots     *Slots
 	Directory Directory
-	// Served returns an error for a namespace that this node does not serve. The router checks
-	// it, because a single partition does not know all names. Default: every namespace is served.
+	// Served returns an error for a namespace that this node does not serve. The router calls it
+	// because a single partition does not know all names. Default: every namespace is served.
 	Served func(ctx context.Context, namespace string) error
-	// Partitions are the partitions with the namespaces that this node serves, sorted by number.
+	// Partitions are the partitions with the namespaces that this node serves, ordered by number.
 	// Default: the first partition.
 	Partitions []Partition
-	// Address returns the address of this node for other nodes. Default: none.
+	// Address returns the address at which other nodes reach this node. Default: none.
 	Address func() string
 	Peers   Peers
-	// Parts returns the partition of a namespace. For an unknown namespace it returns one that
-	// refuses the call. Default: the first one.
+	// Parts returns the partition of a namespace. For an unknown namespace it returns a partition that
+	// refuses the call. Default: the first partition.
 	Parts func(namespace string) int32
-	// Tenant returns the A2A tenant that an HTTP request names, or "". It gets the kept part of
-	// the body. Default: "".
+	// Tenant returns the A2A tenant that an HTTP request names, or "". body is the part of the body
+	// that is kept. Default: "".
 	Tenant func(r *http.Request, body []byte) string
 	// Counts receives the metrics. Default: none.
 	Counts Counts
 	// OwnerTimeout is how long a call waits for an owner of its partition. Default 10 s.
 	OwnerTimeout time.Duration
-	// BodyBytes limits the part of an HTTP request's body that is kept for a repeat. Default
-	// 4 MiB.
+	// BodyBytes limits the part of an HTTP request's body that is kept so that the request can be
+	// repeated, in bytes. Default 4 MiB.
 	BodyBytes int64
 }
 
 // Router sends each call to the node that owns its partition. Safe for concurrent use.
 type Router struct {
 	cfg Config
-	// drains is closed when the server drains: calls that wait then end and are not sent to
-	// another node. lasting holds the long calls, which end then too.
+	// drains is closed when the server drains. Calls that wait then end and are not sent to another
+	// node. lasting contains the long calls, which also end then.
 	drains    chan struct{}
 	drainOnce sync.Once
 	lasting   group
@@ -89,9 +90,11 @@ type Router struct {
 
 // Names of metadata in an answer.
 const (
-	// OwnerTrailer has the address of the node that answered, if it is not the called one.
+	// OwnerTrailer is the trailer with the address of the node that answered, if it is not the node
+	// that was called.
 	OwnerTrailer = "pawl-owner"
-	// RefusedHeader marks an HTTP answer to a request that was not begun. Its value is the reason.
+	// RefusedHeader is the header of an HTTP answer to a request that was not begun. Its value is the
+	// reason.
 	RefusedHeader = "Pawl-Refused"
 )
 
@@ -159,12 +162,12 @@ func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return r.call(ctx, info.FullMethod, req)
 }
 
-// call makes a unary call at the partition that the request belongs to.
+// call makes a unary call at the partition of the request.
 func (r *Router) call(ctx context.Context, method string, req any) (any, error) {
 	return r.callAt(ctx, r.partOf(ctx, req), method, req)
 }
 
-// callAt makes a unary call at a partition, and repeats it as the rule of the method allows.
+// callAt makes a unary call at a partition, and repeats it if the rule of the method allows this.
 func (r *Router) callAt(ctx context.Context, part int32, method string, req any) (resp any, err error) {
 	m := methods[method]
 	if m.agents { // SendMessage may wait long for its task
@@ -193,7 +196,7 @@ func (r *Router) callAt(ctx context.Context, part int32, method string, req any)
 	return resp, nil
 }
 
-// once tries a call at the node that owns the partition as far as this node knows.
+// once tries a call once, at the node that owns the partition according to this node's view.
 func (r *Router) once(ctx context.Context, part int32, method string, req any) (any, error) {
 	resp, here, err := r.cfg.Slots.At(part).call(ctx, method, req)
 	if here {
@@ -215,8 +218,8 @@ func (r *Router) elsewhere(ctx context.Context, part int32, method string, call 
 	err := call(to)
 	r.forwarded(ctx, method, to, err)
 	if reasonOf(err) == apierror.OwnerLost {
-		// The node's lease may have ended, or its handover did not wait for a slow reader. The
-		// messages of the stream came in order, so the next owner can continue after them.
+		// The lease of the node may have ended, or its handover did not wait for a slow reader. The
+		// messages of the stream arrived in order, so the next owner can continue after them.
 		return &failed{err}
 	}
 	return err
@@ -232,7 +235,7 @@ func (r *Router) Local(ctx context.Context, part int32, method string, req any) 
 	return resp, err
 }
 
-// LocalStream makes a streaming call at a partition of this node, like Local.
+// LocalStream makes a streaming call at a partition of this node, in the same way as Local.
 func (r *Router) LocalStream(part int32, method string, stream grpc.ServerStream) error {
 	here, err := r.cfg.Slots.At(part).stream(stream.Context(), method, func(ctx context.Context) grpc.ServerStream { return &within{stream, ctx} })
 	if !here {
@@ -241,7 +244,7 @@ func (r *Router) LocalStream(part int32, method string, stream grpc.ServerStream
 	return err
 }
 
-// LocalHTTP serves a request to an agent at a partition of this node, like Local.
+// LocalHTTP serves a request to an agent at a partition of this node, in the same way as Local.
 func (r *Router) LocalHTTP(part int32, w http.ResponseWriter, req *http.Request) {
 	if !r.cfg.Slots.At(part).serve(req.Context(), w, req.WithContext) {
 		w.Header().Set(RefusedHeader, reasonNotOwner)

@@ -15,51 +15,52 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 )
 
-// Rule says how the router handles the calls of a method: where it makes a call, and whether it
-// repeats a call that a node may have begun and then lost (the node died, or its lease ended).
+// Rule defines how the router handles the calls of a method: where it makes a call, and whether it
+// repeats a call that a node may have begun and not completed (because the node died or its lease
+// ended).
 type Rule uint8
 
-// The rules. Under every rule the router repeats a call that no node has begun.
+// These are the rules. Under every rule, the router repeats a call that no node has begun.
 const (
-	// ReadOnly is for a unary call that changes no state. The router repeats it.
+	// ReadOnly is the rule for a unary call that changes no state. The router repeats it.
 	ReadOnly Rule = iota + 1
-	// Idempotent is for a unary call that has the same effect if it is made twice. The router
+	// Idempotent is the rule for a unary call that has the same effect if it is made twice. The router
 	// repeats it.
 	Idempotent
-	// IdempotentByKey is for a unary call whose repeat the runtime recognizes by an id. The
-	// router repeats it only if the request has such an id, for example an event_id.
+	// IdempotentByKey is the rule for a unary call whose repeat the runtime recognizes by an id. The
+	// router repeats it only if the request has this id, for example an event_id.
 	IdempotentByKey
-	// NoRetry is for a call whose repeat would take effect twice or return a wrong answer. The
-	// router never repeats it once a node may have begun it.
+	// NoRetry is the rule for a call whose repeat would take effect twice or return a wrong answer. The
+	// router never repeats it if a node may have begun it.
 	NoRetry
-	// RetryUntilFirst is for a stream that reads. The router repeats it until the caller has
+	// RetryUntilFirst is the rule for a stream that reads. The router repeats it until the caller has
 	// received the first message.
 	RetryUntilFirst
-	// ResumeStream is for a stream that reads from a position. The router repeats it from the
+	// ResumeStream is the rule for a stream that reads from a position. The router repeats it from the
 	// position after the last message that the caller has received.
 	ResumeStream
-	// RetryRemaining is for WaitRun. The router repeats it, and waits for the rest of the time that
-	// the request asks for.
+	// RetryRemaining is the rule for WaitRun. The router repeats it with the rest of the requested
+	// waiting time.
 	RetryRemaining
-	// Bidi is for a stream on which both sides send. The router repeats it until a node has
+	// Bidi is the rule for a stream on which both sides send. The router repeats it until a node has
 	// begun it. After that, the stream ends if its node ends.
 	Bidi
-	// FanOut is for a call that reads all partitions. The router makes it at each partition,
+	// FanOut is the rule for a call that reads all partitions. The router makes it at each partition,
 	// one after the other, and merges the answers. It repeats the call of a partition.
 	FanOut
-	// NodeInfo is for a call about this node. The router answers it itself.
+	// NodeInfo is the rule for a call that concerns this node. The router itself answers it.
 	NodeInfo
 )
 
-// Services are the gRPC services whose calls the router routes.
+// Services are the gRPC services whose calls the router sends to partitions.
 var Services = []*grpc.ServiceDesc{
 	&pawlv1.PackService_ServiceDesc, &pawlv1.RunService_ServiceDesc, &pawlv1.ControlService_ServiceDesc,
 	&pawlv1.DeliveryService_ServiceDesc, &pawlv1.StoreService_ServiceDesc, &pawlv1.WorkerService_ServiceDesc,
 	&a2apb.A2AService_ServiceDesc,
 }
 
-// rules has the rule of each method that changes state, streams, or is about all partitions. A
-// method without a row is ReadOnly.
+// rules contains the rule of each method that changes state, streams, or concerns all partitions. A
+// method that is not in it has the rule ReadOnly.
 var rules = map[string]Rule{
 	pawlv1.PackService_RegisterPack_FullMethodName: Idempotent,
 
@@ -95,9 +96,9 @@ var rules = map[string]Rule{
 	pawlv1.ControlService_StopRun_FullMethodName:     IdempotentByKey,
 	pawlv1.ControlService_RaiseBudget_FullMethodName: IdempotentByKey,
 
-	// A repeat of the methods below, except AckConsumer, could return a wrong answer: it would
-	// not find the webhook that the first try removed, or overwrite one that another caller has
-	// changed in between.
+	// A repeat of the methods below, except AckConsumer, could return a wrong answer. It would not find
+	// the webhook that the first attempt removed, or it would overwrite a webhook that another caller
+	// has changed in the meantime.
 	pawlv1.DeliveryService_AckConsumer_FullMethodName:       Idempotent,
 	pawlv1.DeliveryService_PutWebhook_FullMethodName:        NoRetry,
 	pawlv1.DeliveryService_DeleteConsumer_FullMethodName:    NoRetry,
@@ -105,8 +106,8 @@ var rules = map[string]Rule{
 	pawlv1.DeliveryService_ResendDeadLetter_FullMethodName:  NoRetry,
 	pawlv1.DeliveryService_DiscardDeadLetter_FullMethodName: NoRetry,
 
-	// The router does not repeat a backup that has sent data: the data has left the store, and
-	// the audit log has a line about it.
+	// A backup that has sent data is not repeated, because data has left the store and the audit log
+	// has a line about it.
 	pawlv1.StoreService_Backup_FullMethodName:         RetryUntilFirst,
 	pawlv1.StoreService_CheckStore_FullMethodName:     FanOut,
 	pawlv1.StoreService_GetStoreStats_FullMethodName:  FanOut,
@@ -123,26 +124,26 @@ var rules = map[string]Rule{
 	a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: NoRetry,
 }
 
-// repeated maps a method to the error reason that a repeated call gets if the first try took
-// effect. The router then answers the call with success.
+// repeated maps a method to the reason of the error that a repeated call gets if the first attempt took
+// effect. In this case the router answers the call with success.
 var repeated = map[string]string{
-	// A later acknowledgement of the same consumer has come in between.
+	// A later acknowledgement of the same consumer was made in the meantime.
 	pawlv1.DeliveryService_AckConsumer_FullMethodName: "CURSOR_BEHIND",
 }
 
 // Method has the routing of one gRPC method.
 type Method struct {
 	Rule Rule
-	// Changes means that the method changes stored state. If the outcome of its call is unknown,
-	// the caller gets COMMIT_UNKNOWN.
+	// Changes means that the method changes stored state. If the outcome of its call is unknown, the
+	// caller receives COMMIT_UNKNOWN.
 	Changes bool
 	in, out protoreflect.MessageType
-	// done is the method's reason in repeated, or empty.
+	// done is the method's entry in repeated. It is empty if there is none.
 	done string
-	// ids are the fields of the request by which the runtime recognizes a repeat.
+	// ids are the fields of the request that contain the ids by which the runtime recognizes a repeat.
 	ids []protoreflect.FieldDescriptor
-	// asks means that the client sends a stream, answers that the server does. agents means
-	// that the method belongs to the A2A service.
+	// asks means that the client sends a stream. answers means that the server sends a stream. agents
+	// means that the method belongs to the A2A service.
 	asks, answers, agents bool
 }
 
@@ -158,11 +159,11 @@ func (m *Method) Streams() bool { return m.asks || m.answers }
 // mayBlock reports whether a unary call of the method may wait for a run or a task.
 func (m *Method) mayBlock() bool { return m != nil && (m.Rule == RetryRemaining || m.agents) }
 
-// MethodOf returns the routing of a method, or nil if the router does not route it. The name is
-// the full one, for example /pawl.v1.RunService/StartRun.
+// MethodOf returns the routing of a method. It returns nil if the router does not route the method.
+// name is the full name, for example /pawl.v1.RunService/StartRun.
 func MethodOf(name string) *Method { return methods[name] }
 
-// methods has all routed methods by their full gRPC names.
+// methods contains all routed methods by their full gRPC names.
 var methods = func() map[string]*Method {
 	changes := map[string]bool{}
 	for _, op := range policy.Operations {

@@ -17,14 +17,13 @@ type Backend interface {
 	Stream(method string, stream grpc.ServerStream) error
 	// ServeHTTP serves a request to an agent.
 	ServeHTTP(w http.ResponseWriter, r *http.Request)
-	// End ends streams and waiting calls with DRAINING. Calls that change state continue.
+	// End ends streams and waiting calls with DRAINING. Calls that change state are continued.
 	End()
 	// Failed returns a channel that is closed when the partition's store accepts no more commits.
 	Failed() <-chan struct{}
 }
 
-// Slot holds the backend of a partition while this node owns the partition. [Slots] has one for
-// each partition. Safe for concurrent use.
+// active is the attached backend. It is nil while this node does not own the partition.
 type Slot struct {
 	mu sync.Mutex
 	// active is nil while this node does not own the partition.
@@ -33,7 +32,7 @@ type Slot struct {
 	changed chan struct{}
 	// onChange is called when changed is closed.
 	onChange func()
-	// until is when the lease may end, by the monotonic clock. Zero means never.
+	// until is the time when the lease may end, measured by the monotonic clock. Zero means never.
 	until      time.Time
 	leaseTimer *time.Timer
 }
@@ -43,13 +42,13 @@ type activePartition struct {
 	backend  Backend
 	leaving  bool
 	inFlight int
-	// drained is closed when a detached backend has no running call.
+	// drained is closed when a detached backend no longer has a running call.
 	drained chan struct{}
-	// lasting holds the calls that end with OWNER_LOST when the lease may have ended.
+	// lasting contains the calls that end with OWNER_LOST when the lease may have ended.
 	lasting group
 }
 
-// newSlot returns an empty slot that calls told when its state changes.
+// newSlot returns an empty slot. The slot calls told when its state changes.
 func newSlot(told func()) *Slot { return &Slot{changed: make(chan struct{}), onChange: told} }
 
 // Attach opens a backend to calls. The slot must be empty.
@@ -60,9 +59,9 @@ func (s *Slot) Attach(home Backend) {
 	s.notify()
 }
 
-// ExtendLease sets the time until which the lease certainly holds. After it no call enters and
-// streams end, because another node may own the partition. It also holds for a partition that
-// is activated later.
+// ExtendLease sets the time until which the lease is certainly valid. After this time no call can enter
+// and streams end, because another node may own the partition. The time also applies to a backend that
+// is attached later.
 func (s *Slot) ExtendLease(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +99,7 @@ func (s *Slot) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// Has reports whether this node takes the partition's calls.
+// Has reports whether this node accepts the partition's calls.
 func (s *Slot) Has() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +118,8 @@ func (s *Slot) InFlight() int {
 
 func (s *Slot) open() bool { return s.active != nil && !s.active.leaving && !s.expired() }
 
-// acquire keeps the backend open until [Slot.release]. It returns nil if the slot takes no calls.
+// acquire prevents the backend from being closed until [Slot.release] is called. It returns nil if the
+// slot accepts no calls.
 func (s *Slot) acquire() *activePartition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,9 +139,9 @@ func (s *Slot) release(from *activePartition) {
 	}
 }
 
-// Detach closes the backend to new calls, ends waiting calls and waits for the answers of all
-// others. If ctx ends first, it aborts the remaining streams and returns the context's error. In
-// both cases the caller then owns the returned backend. It is nil if there was none.
+// Detach closes the backend to new calls, ends waiting calls and waits for the answers of all others.
+// If ctx ends before that, it aborts the remaining streams and returns the context's error. In both
+// cases the caller then owns the returned backend. It is nil if there was none.
 func (s *Slot) Detach(ctx context.Context) (Backend, error) {
 	s.mu.Lock()
 	now := s.active
@@ -168,8 +168,8 @@ func (s *Slot) Detach(ctx context.Context) (Backend, error) {
 	return now.backend, err
 }
 
-// bindToLease returns a context that ends when the lease may have ended, or when a handover stops
-// waiting for the call. leave releases it.
+// bindToLease returns a context that ends when the lease may have ended, or when a handover no longer
+// waits for the call. The caller must call leave.
 func (s *Slot) bindToLease(ctx context.Context, at *activePartition) (in context.Context, leave func()) {
 	in, leave = at.lasting.enter(ctx)
 	if s.isGone(at) { // the lease ended after acquire
@@ -178,15 +178,15 @@ func (s *Slot) bindToLease(ctx context.Context, at *activePartition) (in context
 	return in, leave
 }
 
-// isGone reports whether the backend was detached, or its lease may have ended.
+// isGone reports whether the backend was detached or its lease may have ended.
 func (s *Slot) isGone(at *activePartition) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.expired() || s.active != at
 }
 
-// classify marks an error as [failed] if the partition was closed during the call, or its store
-// failed: then err is not the answer of the call. An error with a reason stays unchanged.
+// classify wraps an error as [failed] if the partition was closed during the call or its store failed.
+// In this case err is not the answer of the call. If an error has a reason, it is returned unchanged.
 func (s *Slot) classify(at *activePartition, err error) error {
 	if err != nil && reasonOf(err) == "" && s.isGone(at) {
 		return &failed{err}
@@ -194,8 +194,8 @@ func (s *Slot) classify(at *activePartition, err error) error {
 	return wrapIfFailed(at.backend, err)
 }
 
-// call makes a unary call at the backend. A call that may block gets a context that ends with the
-// lease. here is false if the slot takes no calls.
+// call makes a unary call at the backend. If the call may block, its context ends with the lease. here
+// is false if the slot accepts no calls.
 func (s *Slot) call(ctx context.Context, method string, req any) (resp any, here bool, err error) {
 	at := s.acquire()
 	if at == nil {
@@ -212,8 +212,8 @@ func (s *Slot) call(ctx context.Context, method string, req any) (resp any, here
 	return resp, true, ended(ctx, s.classify(at, err))
 }
 
-// stream makes a streaming call at the backend, with a context that ends with the lease. here is
-// false if the slot takes no calls.
+// stream makes a streaming call at the backend. Its context ends with the lease. here is false if the
+// slot accepts no calls.
 func (s *Slot) stream(ctx context.Context, method string, on func(ctx context.Context) grpc.ServerStream) (here bool, err error) {
 	at := s.acquire()
 	if at == nil {
@@ -225,8 +225,8 @@ func (s *Slot) stream(ctx context.Context, method string, on func(ctx context.Co
 	return true, ended(ctx, s.classify(at, at.backend.Stream(method, on(ctx))))
 }
 
-// serve serves a request to an agent at the backend, with a context that ends with the lease. here
-// is false if the slot takes no calls.
+// serve serves a request to an agent at the backend. Its context ends with the lease. here is false if
+// the slot accepts no calls.
 func (s *Slot) serve(ctx context.Context, w http.ResponseWriter, in func(ctx context.Context) *http.Request) (here bool) {
 	at := s.acquire()
 	if at == nil {

@@ -5,10 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// Partitions is the maximum number of partitions; their numbers begin at 0.
+// Partitions is the maximum number of partitions. Their numbers begin at 0.
 const Partitions = 64
 
-// Slots are the slots of this node, one for each partition. Safe for concurrent use.
+// Slots holds one [Slot] for each partition. A slot contains the open partition while this node owns
+// it. Safe for concurrent use.
 type Slots struct {
 	at [Partitions]atomic.Pointer[Slot]
 	mu sync.Mutex
@@ -19,7 +20,7 @@ type Slots struct {
 // NewSlots returns empty slots.
 func NewSlots() *Slots { return &Slots{} }
 
-// At returns the slot of a partition, always the same one.
+// At returns the slot of a partition. It always returns the same slot for a partition.
 func (s *Slots) At(part int32) *Slot {
 	place := &s.at[part]
 	if place.Load() == nil {
@@ -28,8 +29,8 @@ func (s *Slots) At(part int32) *Slot {
 	return place.Load()
 }
 
-// notify wakes the callers that wait on Changed. It is called at each renewal of a lease, which is
-// often.
+// notify wakes the callers that wait on Changed. It is called often, because it is called at each
+// renewal of a lease.
 func (s *Slots) notify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +51,7 @@ func (s *Slots) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// Has reports whether this node takes the calls of any partition.
+// Has reports whether this node accepts the calls of at least one partition.
 func (s *Slots) Has() bool {
 	for i := range s.at {
 		if seat := s.at[i].Load(); seat != nil && seat.Has() {

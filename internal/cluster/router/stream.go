@@ -40,7 +40,7 @@ func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return ended(ctx, err)
 }
 
-// serverStream routes a stream with a single request. The request decides the partition.
+// serverStream routes a stream that has a single request. The request determines the partition.
 func (r *Router) serverStream(ctx context.Context, method string, stream grpc.ServerStream) error {
 	req := methods[method].NewRequest()
 	if err := stream.RecvMsg(req); err != nil {
@@ -52,8 +52,8 @@ func (r *Router) serverStream(ctx context.Context, method string, stream grpc.Se
 	return r.serverStreamAt(ctx, r.partOf(ctx, req), method, req, stream)
 }
 
-// serverStreamAt makes a stream with a single request at a partition, and repeats it as the rule of
-// the method allows.
+// serverStreamAt makes a stream with a single request at a partition, and repeats it if the rule of the
+// method allows this.
 func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, req proto.Message, stream grpc.ServerStream) error {
 	m := methods[method]
 	out, err := &outlet{to: stream}, error(nil)
@@ -65,11 +65,11 @@ func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, 
 			t.resetTimeout()
 		}
 		if out.broken() {
-			// The caller of the stream is gone, so no other node can help.
+			// The caller of the stream has disconnected, so another node cannot help.
 			return err
 		}
 		if m.Rule != ResumeStream && out.count() > 0 && outcomeOf(err) != final {
-			// The caller has received messages, and the stream cannot send them again.
+			// The caller has already received messages, and the stream cannot send them again.
 			return interrupted(err)
 		}
 		if m.Rule == NoRetry {
@@ -86,7 +86,8 @@ func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, 
 	return t.toClientError(err, m.Changes)
 }
 
-// serverStreamOnce tries a stream at the node that owns the partition as far as this node knows.
+// serverStreamOnce tries a stream once, at the node that owns the partition according to this node's
+// view.
 func (r *Router) serverStreamOnce(ctx context.Context, part int32, method string, req proto.Message, out *outlet) error {
 	here, err := r.cfg.Slots.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outlet: out, ctx: ctx, req: req} })
 	if here {
@@ -113,7 +114,7 @@ func (r *Router) serverStreamFrom(ctx context.Context, to Peer, part int32, meth
 	return relay(from, out)
 }
 
-// relay sends to out what another node sends: header, messages and trailer.
+// relay forwards the header, the messages and the trailer of another node's stream to out.
 func relay(from grpc.ClientStream, out outward) error {
 	md, err := from.Header()
 	if err == nil && md != nil {
@@ -139,13 +140,13 @@ type outward interface {
 	SetTrailer(md metadata.MD)
 }
 
-// outlet joins several streams, one after the other, to one stream to the caller. It remembers the
+// outlet joins several streams, one after the other, into one stream to the caller. It remembers the
 // position of the caller. Safe for concurrent use.
 type outlet struct {
 	to grpc.ServerStream
 	mu sync.Mutex
-	// headerSent means that the caller has got the header. sent counts the messages. gone is the
-	// error because of which no more can be sent.
+	// headerSent reports whether the caller has received the header. sent is the number of messages.
+	// gone is the error because of which no more messages can be sent.
 	headerSent bool
 	sent       int
 	gone       error
@@ -159,7 +160,7 @@ func (o *outlet) SendHeader(md metadata.MD) error {
 	return o.keep(o.to.SendHeader(md))
 }
 
-// keep remembers an error of sending, after which no more can be sent.
+// keep remembers an error of sending. After it no more messages can be sent.
 func (o *outlet) keep(err error) error {
 	if err != nil {
 		o.mu.Lock()
@@ -169,7 +170,7 @@ func (o *outlet) keep(err error) error {
 	return err
 }
 
-// claimHeader marks the header as sent. It returns false if it was sent before.
+// claimHeader marks the header as sent. It returns false if the header was already sent.
 func (o *outlet) claimHeader() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,8 +179,8 @@ func (o *outlet) claimHeader() bool {
 	return !was
 }
 
-// SendMsg sends a message and advances the position. Only one goroutine at a time may call it. A
-// slow caller does not block those who read the position.
+// SendMsg sends a message and advances the position. Only one goroutine at a time may call it. A slow
+// caller does not block code that reads the position.
 func (o *outlet) SendMsg(m any) error {
 	if err := o.keep(o.to.SendMsg(m)); err != nil {
 		return err
@@ -206,7 +207,7 @@ func (o *outlet) broken() bool {
 	return o.gone != nil
 }
 
-// inlet is the stream that a partition of this node serves: it receives the one request and sends
+// inlet is the stream that a partition of this node serves. It receives the single request and sends
 // responses to the outlet.
 type inlet struct {
 	*outlet
@@ -226,7 +227,7 @@ func (i *inlet) SetHeader(md metadata.MD) error {
 	return i.to.SetHeader(md)
 }
 
-// RecvMsg returns the request at the first call, and io.EOF after that.
+// RecvMsg returns the request in the first call. After that it returns io.EOF.
 func (i *inlet) RecvMsg(m any) error {
 	if i.read {
 		return io.EOF

@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// defaultWait is the wait of a WaitRun without a timeout, as in grpcapi. earlyBy is how much
-// earlier than its timeout a wait may end.
+// defaultWait is the waiting time of a WaitRun without a timeout. grpcapi has the same default. earlyBy
+// is how much earlier than its timeout a wait may end.
 const (
 	defaultWait = 30 * time.Second
 	earlyBy     = 20 * time.Millisecond
 )
 
-// wait makes the call WaitRun. If the owner changes, it waits at the next owner for the rest of
-// the timeout.
+// wait makes the call WaitRun. If the owner of the partition changes, it waits at the next owner for
+// the rest of the timeout.
 func (r *Router) wait(ctx context.Context, method string, req any) (any, error) {
 	in, began := req.(*pawlv1.WaitRunRequest), time.Now()
 	whole := timeOf(in)
@@ -37,7 +37,7 @@ func (r *Router) wait(ctx context.Context, method string, req any) (any, error) 
 	}
 }
 
-// waitOnce makes one WaitRun. If the server drains, it stops waiting and returns the present run.
+// waitOnce makes one WaitRun. If the server drains, it stops waiting and returns the current run.
 func (r *Router) waitOnce(ctx context.Context, method string, req *pawlv1.WaitRunRequest) (any, error) {
 	in, leave := r.lasting.enter(ctx)
 	defer leave()
@@ -60,7 +60,7 @@ func timeOf(in *pawlv1.WaitRunRequest) time.Duration {
 	return in.GetTimeout().AsDuration()
 }
 
-// remaining returns the request of a WaitRun whose timeout is shorter by the time that is gone.
+// remaining returns the request of a WaitRun with a timeout that is shorter by the time gone.
 func remaining(req any, gone time.Duration) any {
 	in := req.(*pawlv1.WaitRunRequest)
 	if gone < earlyBy {

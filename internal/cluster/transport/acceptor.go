@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Limits of connections whose TLS handshake is not finished. If there are more than maxHandshakes,
-// the oldest one is closed, so that slow clients do not keep nodes out.
+// These constants limit connections whose TLS handshake is not finished. If there are more than
+// maxHandshakes, the oldest one is closed, so that slow clients cannot prevent nodes from connecting.
 const (
 	maxHandshakes    = 64
 	handshakeTimeout = 3 * time.Second
@@ -50,7 +50,7 @@ func (g *acceptor) serve() error {
 			}](err); !ok || !temporary.Temporary() {
 				return err
 			}
-			// The process has too many open files. Another connection can be accepted when one ends.
+			// The process has too many open files. When a connection ends, another one can be accepted.
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
@@ -59,7 +59,7 @@ func (g *acceptor) serve() error {
 	}
 }
 
-// admit adds a connection to those whose handshake is not finished.
+// admit adds a connection to the connections whose handshake is not finished.
 func (g *acceptor) admit(conn net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -140,13 +140,13 @@ func (q *queue) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. It does not close the port, which belongs to the acceptor.
+// Close implements net.Listener. It does not close the port, because the acceptor owns the port.
 func (q *queue) Close() error {
 	q.once.Do(func() { close(q.over) })
 	return nil
 }
 
-// verifiedCreds are the gRPC credentials of a connection whose handshake is already finished.
+// verifiedCreds are the gRPC credentials of a connection whose TLS handshake is already finished.
 type verifiedCreds struct {
 	credentials.TransportCredentials
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Metadata keys that a node adds to a forwarded call, and the HTTP headers for the same values. The
-// header of the caller is in base64.
+// These are the metadata keys that a node adds to a forwarded call, and the HTTP headers with the same
+// values. The header for the caller is base64.
 const (
 	callerKey = "pawl-caller-bin"
 	partKey   = "pawl-part"
@@ -33,7 +33,7 @@ const (
 // them. All other keys are not forwarded.
 var passed = []string{auth.TraceHeader, "a2a-version", "a2a-extensions", "idempotency-key", "last-event-id"}
 
-// outgoing returns the context for a call to another node. It carries the partition, and the
+// outgoing returns the context for a call to another node. It contains the partition and the
 // authenticated caller of ctx.
 func outgoing(ctx context.Context, part int32) (context.Context, error) {
 	who, err := json.Marshal(auth.CallerOf(ctx).Wire())
@@ -49,8 +49,8 @@ func outgoing(ctx context.Context, part int32) (context.Context, error) {
 	return metadata.NewOutgoingContext(ctx, md), nil
 }
 
-// incoming returns the context of a call that another node forwarded, with its original caller, and
-// the partition of the call.
+// incoming returns the context of a call that another node forwarded, and the partition of the call.
+// The context contains the original caller.
 func incoming(ctx context.Context) (context.Context, int32, error) {
 	who, err := readCaller([]byte(one(ctx, callerKey)))
 	if err != nil {
@@ -65,7 +65,7 @@ func incoming(ctx context.Context) (context.Context, int32, error) {
 
 func formatPart(part int32) string { return strconv.Itoa(int(part)) }
 
-// readPart parses the number of a partition. key names the metadata key for the error message.
+// readPart parses the number of a partition. key is the metadata key. The error contains it.
 func readPart(key, text string) (int32, error) {
 	part, err := strconv.ParseUint(text, 10, 31)
 	if err != nil || part >= router.Partitions {
@@ -75,7 +75,7 @@ func readPart(key, text string) (int32, error) {
 	return int32(part), nil
 }
 
-// badCall refuses metadata that no node of this version sends.
+// badCall returns the error for metadata that no node of this version sends.
 func badCall(key, message string, allowed ...string) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "BAD_PEER_CALL", Field: key, Message: message, Allowed: allowed}
 }
@@ -92,7 +92,7 @@ func one(ctx context.Context, key string) string {
 	return sole(metadata.ValueFromIncomingContext(ctx, key))
 }
 
-// sole returns the value if there is exactly one, otherwise "".
+// sole returns the value if there is exactly one. Otherwise it returns "".
 func sole(values []string) string {
 	if len(values) != 1 {
 		return ""
@@ -100,8 +100,9 @@ func sole(values []string) string {
 	return values[0]
 }
 
-// outgoingHTTP prepares a request for another node, like outgoing. It changes r: it adds the caller
-// and the partition, and removes the caller's Authorization header, which must not leave this node.
+// outgoingHTTP prepares a request for another node in the same way as outgoing. It changes r: it adds
+// the caller and the partition, and removes the caller's Authorization header, which must not leave
+// this node.
 func outgoingHTTP(r *http.Request, part int32) error {
 	for name := range r.Header {
 		if strings.HasPrefix(name, ourHeaders) {
@@ -119,8 +120,8 @@ func outgoingHTTP(r *http.Request, part int32) error {
 	return nil
 }
 
-// incomingHTTP returns a request that another node forwarded as if its original caller had sent it
-// to this node, and the partition of the request.
+// incomingHTTP converts a request that another node forwarded to the form that it would have if its
+// original caller had sent it to this node. It also returns the partition of the request.
 func incomingHTTP(r *http.Request) (*http.Request, int32, error) {
 	text, err := base64.StdEncoding.DecodeString(r.Header.Get(callerHeader))
 	if err != nil {
@@ -139,7 +140,8 @@ func incomingHTTP(r *http.Request) (*http.Request, int32, error) {
 	for _, name := range []string{callerHeader, partHeader, peerHeader} {
 		in.Header.Del(name)
 	}
-	// The connection belongs to the other node, so its certificate is not the caller's.
+	// The connection belongs to the other node, so the certificate of the connection is not the
+	// caller's.
 	in.RemoteAddr, in.TLS = from, nil
 	return in, part, nil
 }

@@ -30,12 +30,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// How a node notices that another node is gone. The kernel probes a silent connection each second,
-// gRPC each ten seconds, its minimum. A stopped process still answers the kernel. Its leases end,
-// and the connections of others to it are closed soon after all its partitions have other owners:
-// its unfinished calls continue elsewhere. Answers that it sent earlier have arrived by then. While
-// one of its partitions has no owner, the node may come back, as after an outage of the database. A
-// node that keeps a partition keeps its connections.
+// These constants define how a node notices that another node is no longer reachable. The kernel probes
+// a silent connection each second. gRPC probes it each ten seconds, which is its minimum. If a process
+// is suspended, the kernel still answers. In this case its leases end, and other nodes close their
+// connections to it soon after all its partitions have other owners, so that its unfinished calls
+// continue elsewhere. Answers that it sent earlier have arrived by then. While one of its partitions
+// has no owner, the node may become reachable again, for example after an outage of the database. The
+// connections to a node that keeps a partition are kept.
 const (
 	pingEvery         = 10 * time.Second
 	silence           = 3 * time.Second
@@ -55,22 +56,22 @@ var (
 // Clients holds the connections to other nodes. A connection is made when it is first used. Safe
 // for concurrent use.
 type Clients struct {
-	// Log receives messages about unreachable nodes that own a partition. Default: none. Set it
-	// before the first call.
+	// Log receives messages about nodes that own a partition but cannot be reached. Default: no log. It
+	// must be set before the first call.
 	Log *slog.Logger
 
 	identity  Identity
 	directory router.Directory
 	mu        sync.Mutex
 	conns     map[router.Peer]*peerConn
-	// over is closed by Close, which then waits for the goroutines of watch. They close
-	// connections to nodes that are not owners any more.
+	// over is closed by Close. Close then waits for the goroutines of watch, which close connections to
+	// nodes that are no longer owners.
 	over  chan struct{}
 	watch sync.WaitGroup
 }
 
-// NewClients returns Clients without connections. Connections to a node that owns no partition any
-// more are closed. The caller must call Close at the end.
+// NewClients returns Clients without connections. Connections to a node that no longer owns a partition
+// are closed. The caller must call Close at the end.
 func NewClients(identity Identity, directory router.Directory) *Clients {
 	c := &Clients{identity: identity, directory: directory, conns: map[router.Peer]*peerConn{}, over: make(chan struct{})}
 	c.watch.Go(c.follow)
@@ -81,7 +82,7 @@ func NewClients(identity Identity, directory router.Directory) *Clients {
 type peerConn struct {
 	conn *grpc.ClientConn
 	http *httpTransport
-	// missed means that a log line already reported the node as unreachable.
+	// missed reports whether a log line has already reported that the node cannot be reached.
 	missed atomic.Bool
 }
 
@@ -112,12 +113,12 @@ func (c *Clients) to(node router.Peer) (*peerConn, error) {
 	return l, nil
 }
 
-// only returns a check that accepts the key of one node.
+// only returns a function that accepts only the key of one node.
 func only(node router.Peer) func([32]byte) bool {
 	return func(key [32]byte) bool { return key == node.Key }
 }
 
-// connect returns a gRPC connection to a node. It is dialed when it is first used.
+// connect returns a gRPC connection to a node. The connection is dialed when it is first used.
 func (c *Clients) connect(node router.Peer) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+node.Address,
 		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(only(node)))), grpc.WithContextDialer(dial),
@@ -157,7 +158,7 @@ func (c *Clients) Call(ctx context.Context, to router.Peer, part int32, method s
 	return resp, nil
 }
 
-// logUnreachable logs once for each node that it cannot be reached. A frequent cause is a wrong
+// logUnreachable logs that a node cannot be reached, once for each node. A frequent cause is a wrong
 // --peer-address of that node.
 func (c *Clients) logUnreachable(l *peerConn, to router.Peer, err error) {
 	if unsent, ok := errors.AsType[*router.Unsent](err); ok && c.Log != nil && l.missed.CompareAndSwap(false, true) {
@@ -176,7 +177,7 @@ func forwardMetadata(ctx context.Context, header, trailer metadata.MD) {
 	}
 }
 
-// forCaller removes the keys of an answer that belong to the connection or the status.
+// forCaller removes the keys of an answer that concern the connection or the status.
 func forCaller(md metadata.MD) metadata.MD {
 	for key := range md {
 		if key == "content-type" || strings.HasPrefix(key, "grpc-") {
@@ -186,15 +187,15 @@ func forCaller(md metadata.MD) metadata.MD {
 	return md
 }
 
-// broken converts the error of a call. began means that a connection was found for the call. If it
-// is false and the node is unavailable, the error is [router.Unsent].
+// broken converts the error of a call. began reports whether there was a connection for the call. If
+// there was none and the node is unavailable, the error is [router.Unsent].
 func (c *Clients) broken(ctx context.Context, err error, began bool) error {
 	if err == nil {
 		return nil
 	}
 	code := status.Code(err)
 	if ctx.Err() == nil && code == codes.Canceled {
-		// This node closed the connection, because the other node owns no partition any more.
+		// This node has closed the connection, because the other node no longer owns a partition.
 		err, code = status.Error(codes.Unavailable, "the connection was closed"), codes.Unavailable
 	}
 	if !began && code == codes.Unavailable {
@@ -203,7 +204,7 @@ func (c *Clients) broken(ctx context.Context, err error, began bool) error {
 	return err
 }
 
-// streams describes a stream in both directions. The other node knows what the method allows.
+// streams describes a stream in both directions. The other node checks what the method allows.
 var streams = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
 // Stream implements [router.Peers].
@@ -225,7 +226,7 @@ func (c *Clients) Stream(ctx context.Context, to router.Peer, part int32, method
 	return &clientStream{stream, ctx, c}, nil
 }
 
-// clientStream is a stream to another node whose errors are converted by broken.
+// clientStream is a stream to another node. Its errors are converted by broken.
 type clientStream struct {
 	grpc.ClientStream
 	ctx context.Context //nolint:containedctx // it is the stream's
@@ -265,8 +266,8 @@ func (n nowhere) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &router.Unsent{Cause: n.err}
 }
 
-// NotifyPeer makes a node poll now. It uses a connection of its own and closes it, because a
-// kept connection would be dialed again and again long after the node is gone.
+// NotifyPeer makes a node poll now. It opens a connection for this purpose and closes it afterwards. A
+// connection that is kept would be dialed repeatedly, long after the node has ended.
 func (c *Clients) NotifyPeer(ctx context.Context, to router.Peer) error {
 	conn, err := c.connect(to)
 	if err != nil {
@@ -293,8 +294,8 @@ func (c *Clients) owners() owners {
 	return o
 }
 
-// follow watches the owners until Close. It closes connections to nodes that own no partition, some
-// time after they owned their last one.
+// follow watches the owners until Close. When a node has owned no partition for some time, follow
+// closes the connections to it.
 func (c *Clients) follow() {
 	timer := time.NewTimer(pruneDelayUnowned)
 	defer timer.Stop()
@@ -319,9 +320,9 @@ func (c *Clients) follow() {
 	}
 }
 
-// prune closes connections to nodes other than the given owners. If the owners have changed in the
-// meantime, it does nothing, because calls to the new owners may be running. It does not wait for
-// the connections to close, which can take long if no packets get through.
+// prune closes connections to nodes that are not in heard. If the owners have changed in the meantime,
+// it does nothing, because calls to the new owners may be running. It does not wait until the
+// connections are closed, because this can take long if no packets get through.
 func (c *Clients) prune(heard owners) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -369,7 +370,8 @@ func newHTTPTransport(address string, conf *tls.Config) *httpTransport {
 	return c
 }
 
-// dial opens a connection and does the TLS handshake, in which the other node proves its identity.
+// dial opens a connection and does the TLS handshake. In the handshake the other node proves its
+// identity.
 func (c *httpTransport) dial(ctx context.Context, address string, conf *tls.Config) (net.Conn, error) {
 	plain, err := dial(ctx, address)
 	if err != nil {
@@ -415,13 +417,14 @@ func (c *httpTransport) close() {
 	c.conns = nil
 	c.mu.Unlock()
 	for conn := range conns {
-		// Close the TCP connection without the closing message of TLS: the other node may not read it.
+		// The TCP connection is closed without the closing message of TLS, because the other node may
+		// not read it.
 		_ = conn.plain.Close()
 	}
 	c.transport.CloseIdleConnections()
 }
 
-// tracked is a connection that the httpTransport keeps in conns until it is closed.
+// tracked is a connection that is in the map conns of its httpTransport until it is closed.
 type tracked struct {
 	net.Conn
 	// plain is the TCP connection below TLS.

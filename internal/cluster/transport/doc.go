@@ -1,12 +1,14 @@
-// Package transport connects nodes: the port on which a node accepts calls of others, and the
-// connections by which it makes calls at others.
+// Package transport connects nodes. It contains the port on which a node accepts calls of other nodes,
+// and the connections on which it makes calls at other nodes.
 //
-// Owns: the authentication of nodes, by a certificate that each makes at its start and whose
-// digest is in the rows of the cluster; and the metadata of a call: its caller, partition,
-// namespace and trace. The node that accepted the call from outside has authenticated its caller
-// and chosen the partition. Nodes have one link to each other, however many partitions they
-// own. Keeps: a client without a node's certificate gets only a failed handshake. A call on this
-// port is executed by this node, at the partition that it names, or refused with NOT_OWNER. It is
-// never forwarded. Reserved metadata keys of an outside caller do not leave the node. A link to a
-// node stays as long as that node owns a partition.
+// Owns: the authentication of nodes by a certificate, which each node creates at its start and whose
+// digest is in the rows of the cluster; and the metadata of a call, which are its caller, partition,
+// namespace and trace. The node that accepted the call from outside has authenticated the caller and
+// determined the partition. Two nodes have one connection to each other, independent of how many
+// partitions they own.
+//
+// Guarantees: a client without the certificate of a node cannot complete the handshake. A call on this
+// port is executed by this node, at the partition that the call names, or refused with NOT_OWNER. It is
+// never forwarded. Metadata keys that are reserved for nodes are removed from calls of outside callers.
+// A connection to a node is kept while that node owns a partition.
 package transport

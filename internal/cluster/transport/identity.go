@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// Identity is what a node proves to others: a private key that never leaves the process, and its
-// certificate.
+// Identity is the proof of a node's identity. It consists of a private key that never leaves the
+// process, and a certificate.
 type Identity struct {
-	// Key is the SHA-256 of the certificate. Other nodes know the node by it.
+	// Key is the SHA-256 of the certificate. Other nodes identify the node by it.
 	Key  [32]byte
 	cert tls.Certificate
 }
 
-// NewIdentity makes a new key with a self-signed certificate.
+// NewIdentity creates a new key with a self-signed certificate.
 func NewIdentity() (Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Identity{}, fmt.Errorf("peer: key: %w", err)
 	}
-	// The other nodes do not check the dates and the name. The certificate is valid as long as the node's row
-	// has its digest.
+	// Other nodes do not check the dates and the name. The certificate is valid while the row of the
+	// node contains its digest.
 	like := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pawl node"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
@@ -42,24 +42,25 @@ func NewIdentity() (Identity, error) {
 	return Identity{Key: sha256.Sum256(der), cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}}, nil
 }
 
-// TrustStore knows the keys of the nodes of the cluster.
+// TrustStore contains the keys of the nodes of the cluster.
 type TrustStore interface {
-	// Known reports whether a key belongs to a live node. It may read the database for an unknown
-	// key.
+	// Known reports whether a key belongs to a live node. If the key is unknown, it may read the
+	// database.
 	Known(key [32]byte) bool
 }
 
 // errUnknownPeer is the error of a handshake with an unknown node. It reveals no details.
 var errUnknownPeer = errors.New("peer: no node of this cluster")
 
-// Protocols on the port. The TLS handshake negotiates one of them (ALPN).
+// These are the protocols on the port. The TLS handshake negotiates one of them (ALPN).
 const (
 	protoGRPC = "h2"
 	protoHTTP = "http/1.1"
 )
 
-// config returns the TLS configuration for both sides. Each side shows its certificate, and known
-// checks that of the other side, in every handshake. Sessions are never resumed.
+// config returns the TLS configuration for both sides of a connection. In every handshake, each side
+// sends its certificate, and known checks the certificate of the other side. Sessions are never
+// resumed.
 func (id Identity) config(known func([32]byte) bool, protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{id.cert}, NextProtos: protocols,

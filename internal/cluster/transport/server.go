@@ -27,11 +27,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Limits of the port. Messages are as large as those that clients may send and receive.
+// These are the limits of the port. Messages may be as large as the messages that clients may send and
+// receive.
 const (
 	messageBytes = 64 << 20
 	headerBytes  = 64 << 10
-	// The windows are small: what a slow reader has not read stays in the store, not in memory.
+	// The windows are small, so that data that a slow reader has not read stays in the store and not in
+	// memory.
 	streamWindow     = 64 << 10
 	connectionWindow = 4 << 20
 	headerTime       = 10 * time.Second
@@ -48,9 +50,9 @@ type Config struct {
 	// TrustStore knows the certificates of the nodes.
 	TrustStore TrustStore
 	Router     *router.Router
-	// OnNotify is called when another node asks this one to poll the cluster. Default: no call.
+	// OnNotify is called when another node requests that this node polls the cluster. It may be nil.
 	OnNotify func()
-	// Log receives errors that callers must not see. Default: discarded.
+	// Log receives errors that callers must not see. Default: the log is discarded.
 	Log *slog.Logger
 }
 
@@ -62,7 +64,7 @@ type Server struct {
 	http     *http.Server
 }
 
-// NewServer opens the port. It accepts connections after [Server.Serve] was called.
+// NewServer opens the port. The server accepts connections after [Server.Serve] was called.
 func NewServer(cfg Config) (*Server, error) {
 	if cfg.OnNotify == nil {
 		cfg.OnNotify = func() {}
@@ -95,7 +97,7 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.ChainUnaryInterceptor(recovery.UnaryServerInterceptor(safe), s.unary), grpc.ChainStreamInterceptor(recovery.StreamServerInterceptor(safe), s.stream),
 	)
 	for _, desc := range router.Services {
-		// The services have no implementation: the interceptors answer all calls.
+		// The services have no implementation, because the interceptors answer all calls.
 		codec.Register(server, desc, nil)
 	}
 	server.RegisterService(&notifyService, s)
@@ -123,8 +125,8 @@ func (s *Server) Serve() error {
 	return errors.Join(errs...)
 }
 
-// Shutdown accepts no more calls and waits for the running ones. When ctx ends, it aborts those
-// that still run.
+// Shutdown stops accepting calls and waits for the running calls. When ctx ends, it aborts the calls
+// that are still running.
 func (s *Server) Shutdown(ctx context.Context) {
 	_ = s.acceptor.Close()
 	done := make(chan struct{})
@@ -184,15 +186,15 @@ func (s *Server) stream(_ any, stream grpc.ServerStream, info *grpc.StreamServer
 	return nil
 }
 
-// unknown handles calls of methods that this version does not have; gRPC treats them as streams.
-// The interceptor has already answered the call before.
+// unknown is the handler for methods that this version does not have. gRPC treats calls of such methods
+// as streams. The interceptor answers the call before this handler runs.
 func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	return unknown(method)
 }
 
-// unknown returns the error for a method that only a newer version has. The call was not begun, and
-// no other node can help while this one owns the partition.
+// unknown returns the error for a method that only a newer version has. The call was not begun. Another
+// node cannot help while this node owns the partition.
 func unknown(method string) error {
 	return apierror.With(status.New(codes.Unimplemented, "the node that has the store is of an older version, which does not know "+method+"; call again when all nodes are upgraded"),
 		&errdetails.ErrorInfo{Domain: apierror.Domain, Reason: "OPERATION_UNKNOWN", Metadata: map[string]string{"operation": method}}).Err()
@@ -206,8 +208,8 @@ type within struct {
 
 func (w *within) Context() context.Context { return w.ctx }
 
-// admit checks at each call that the calling node is still in the cluster. Its row may have been
-// removed since the connection was opened.
+// admit checks in each call that the calling node is still in the cluster, because its row may have
+// been removed after the connection was opened.
 func (s *Server) admit(ctx context.Context) error {
 	from, ok := peerinfo.FromContext(ctx)
 	if ok {
@@ -224,7 +226,7 @@ func unknownPeer() error {
 
 type nodeKey struct{}
 
-// withNode stores in ctx which node opened an HTTP connection.
+// withNode stores in ctx the node that opened an HTTP connection.
 func withNode(ctx context.Context, conn net.Conn) context.Context {
 	if secure, ok := conn.(*tls.Conn); ok {
 		if key, ok := keyOf(secure.ConnectionState()); ok {
@@ -249,7 +251,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.cfg.Router.LocalHTTP(part, w, in)
 }
 
-// status converts an error for the calling node, which passes it to its caller.
+// status converts an error for the calling node. The calling node returns it to its own caller.
 func (s *Server) status(ctx context.Context, method string, err error) error {
 	st, withheld := apierror.Status(err)
 	if withheld != nil {
@@ -266,7 +268,8 @@ func (s *Server) recovered(ctx context.Context, cause any) error {
 	return st.Err()
 }
 
-// notifyService is the only service that the port itself implements. It makes this node poll.
+// notifyService is the only service that is implemented by the port itself. Its method makes this node
+// poll.
 var notifyService = grpc.ServiceDesc{
 	ServiceName: "pawl.cluster.Nudges", HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{MethodName: "Nudge", Handler: handleNotify}},

@@ -53,6 +53,9 @@ class Transcript:
     _sent: list[Message] = field(default_factory=list)
     _fixed: tuple[str, Json, Json] = ("", None, None)
     _results: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _known: dict[int, tuple[LibraryMessage, int, list[Message], int]] = field(default_factory=dict)
+    """The recorded form of each message of the library, by its identity, with its size."""
+    _size: int = 0
 
     def request(
         self,
@@ -62,7 +65,7 @@ class Transcript:
         parameters: ModelRequestParameters,
     ) -> ModelRequest:
         """Returns the recorded form of a request."""
-        system, sent = _system(messages, parameters), list(_converted(messages))
+        system, sent = _system(messages, parameters), self._convert(messages)
         fixed = (system, _tools(parameters), _settings(settings))
         follows = bool(self._previous) and sent[: len(self._sent)] == self._sent
         new = sent[len(self._sent) :] if follows else sent
@@ -77,6 +80,21 @@ class Transcript:
         )
         self._sent, self._fixed = sent, fixed
         return request
+
+    def _convert(self, messages: Sequence[LibraryMessage]) -> list[Message]:
+        """Returns the recorded form of the messages. A message is converted once."""
+        sent: list[Message] = []
+        self._size = 0
+        for message in messages:
+            known = self._known.get(id(message))
+            if known is None or known[0] is not message or known[1] != len(message.parts):
+                converted = list(_converted([message]))
+                size = sum(map(_size, converted))
+                known = (message, len(message.parts), converted, size)
+                self._known[id(message)] = known
+            sent += known[2]
+            self._size += known[3]
+        return sent
 
     def answered(self, step: int, response: ModelResponse) -> None:
         """Notes the answer of the last request."""
@@ -98,18 +116,23 @@ class Transcript:
 
     def bound(self, settings: Mapping[str, Any] | None) -> Usage:
         """Returns what the last request may consume, estimated from its size."""
-        text = sum(
-            len(part.text.encode())
-            if part.text is not None
-            else len(json.dumps(part.json.value).encode())
-            if part.json is not None
-            else 1000
-            for message in self._sent
-            for part in message.parts
-        )
         fixed = len(self._fixed[0].encode()) + len(json.dumps(self._fixed[1]).encode())
         output = (settings or {}).get("max_tokens") or _OUTPUT_TOKENS
-        return Usage(input_tokens=-(-(text + fixed) // _BYTES_PER_TOKEN), output_tokens=int(output))
+        return Usage(
+            input_tokens=-(-(self._size + fixed) // _BYTES_PER_TOKEN), output_tokens=int(output)
+        )
+
+
+def _size(message: Message) -> int:
+    """Bytes of a message, with 1000 for a part that is neither text nor JSON."""
+    return sum(
+        len(part.text.encode())
+        if part.text is not None
+        else len(json.dumps(part.json.value).encode())
+        if part.json is not None
+        else 1000
+        for part in message.parts
+    )
 
 
 def _system(messages: Sequence[LibraryMessage], parameters: ModelRequestParameters) -> str:

@@ -182,6 +182,8 @@ export class Worker<P extends PackTypes = AnyPack> {
     }
     this.#draining = true;
     this.#work.receive({ item: { case: "drain", value: {} } });
+    // A handler that stops the worker before its first await is not yet among the tasks.
+    await Promise.resolve();
     await this.#finish();
     await this.#giveBack();
     this.#work.link.close();

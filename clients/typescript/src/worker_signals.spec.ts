@@ -12,8 +12,8 @@ test.each(["SIGTERM", "SIGINT", "SIGBREAK"] as const)(
     const worker = shared.client.worker({ packs: ["self-correcting"] });
     const visits: number[] = [];
     worker.prompt("worker", async (turn) => {
-      await turn.output("a piece");
       process.emit(signal, signal);
+      await turn.output("a piece");
       visits.push(turn.visit);
       return { event: "Success" };
     });

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { stepCountIs, ToolLoopAgent, tool } from "ai";
-import { MockLanguageModelV4 } from "ai/test";
+import { MockLanguageModelV3 } from "ai/test";
 import { PawlClient, StepDecision } from "pawl-client";
 import { agent, bounds, currentCall } from "pawl-client/ai-sdk";
 import { Sidecar } from "pawl-client/testing";
@@ -106,7 +106,7 @@ async function here(what: string): Promise<void> {
 }
 
 /** Plays a model that finds the order, pays it back and tells the customer. */
-function playTheModel(): MockLanguageModelV4 {
+function playTheModel(): MockLanguageModelV3 {
   const answers = [
     { toolName: "find_order", input: { order: "17" } },
     { toolName: "refund", input: { order: "17", amount: 120 } },
@@ -116,7 +116,7 @@ function playTheModel(): MockLanguageModelV4 {
     inputTokens: { total: 20, noCache: 20, cacheRead: 0, cacheWrite: 0 },
     outputTokens: { total: 5, text: 5, reasoning: 0 },
   };
-  return new MockLanguageModelV4({
+  return new MockLanguageModelV3({
     doGenerate: async ({ prompt }) => {
       const nth = prompt.filter(({ role }) => role === "assistant").length;
       await here(

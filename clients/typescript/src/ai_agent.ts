@@ -172,11 +172,19 @@ class AgentRun<V, T extends ToolSet> {
   async #begin(declared: AgentPack): Promise<Run> {
     const { labels, signal } = this.#options;
     const requestId = this.#options.requestId ?? currentCall()?.idempotencyKey;
-    await register(this.#client, declared);
     const about = requestId === undefined ? {} : { requestId };
     const named = requestId === undefined ? labels : { ...labels, [LABEL]: requestId };
+    const open = () => {
+      return this.#client.open(declared.reference, { ...about, labels: named, signal });
+    };
     try {
-      return await this.#client.open(declared.reference, { ...about, labels: named, signal });
+      return await open().catch(async (error: unknown) => {
+        if (!PawlError.is(error, "PACK_NOT_FOUND")) {
+          throw error;
+        }
+        await this.#client.registerPack(declared.pack.json(), { signal });
+        return open();
+      });
     } catch (error) {
       if (requestId === undefined || !PawlError.is(error, "ID_REUSED")) {
         throw error;
@@ -266,23 +274,6 @@ class AgentRun<V, T extends ToolSet> {
 
 /** Label of a run with its request id, by which a changed program finds it. */
 const LABEL = "ai_request";
-
-/** The packs that the sidecars of clients have. */
-const registered = new WeakMap<PawlClient, Map<string, Promise<unknown>>>();
-
-/** Registers a pack, once for each client. */
-async function register(client: PawlClient, { reference, pack }: AgentPack): Promise<void> {
-  const known = registered.get(client) ?? new Map<string, Promise<unknown>>();
-  registered.set(client, known);
-  const registering = known.get(reference) ?? client.registerPack(pack.json());
-  known.set(reference, registering);
-  try {
-    await registering;
-  } catch (error) {
-    known.delete(reference);
-    throw error;
-  }
-}
 
 function isOver(status: RunStatus): boolean {
   return ![RunStatus.RUNNING, RunStatus.WAITING].includes(status);

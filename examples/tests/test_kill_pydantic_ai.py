@@ -1,0 +1,11 @@
+"""An agent of Pydantic AI that dies with its sidecar at four points of one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conftest import ran, shown
+
+
+def test_as_the_readme_says(tmp_path: Path) -> None:
+    assert ran("kill-pydantic-ai", tmp_path / "scratch") == shown("kill-pydantic-ai")

@@ -13,7 +13,7 @@ import (
 
 func newHealth(p *output.Printer) *cobra.Command {
 	c := &client{}
-	var patience time.Duration
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Print the health status of a sidecar",
@@ -22,13 +22,13 @@ func newHealth(p *output.Printer) *cobra.Command {
 Exit codes: 0 SERVING; 1 another status; 2 no answer.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			return c.With(func(conn *grpc.ClientConn) error { return askHealth(ctx, p, conn) })
 		},
 	}
 	c.Bind(cmd)
-	cmd.Flags().DurationVar(&patience, "timeout", 3*time.Second, "longest wait for the answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "longest wait for the answer")
 	return cmd
 }
 

@@ -74,9 +74,9 @@ type Peer interface {
 	Bound() bool
 	// Send sends a message to the agent and returns the agent's task.
 	Send(ctx context.Context, from *machine.Delegation, message machine.AgentMessage) (machine.AgentTask, error)
-	// Follow calls told each time the task asks a question or has ended. It returns when told returns
+	// Follow calls notify each time the task asks a question or has ended. It returns when notify returns
 	// false or the connection breaks.
-	Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error
+	Follow(ctx context.Context, task string, notify func(machine.AgentTask) bool) error
 	// Get returns the present task.
 	Get(ctx context.Context, task string) (machine.AgentTask, error)
 	// Cancel cancels the task. If the task has already ended, this is no error.

@@ -50,10 +50,10 @@ func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDe
 	if err != nil {
 		return nil, err
 	}
-	out, room := &pawlv1.ListDeadLettersResponse{}, convert.PageSizer{}
+	out, sizer := &pawlv1.ListDeadLettersResponse{}, convert.PageSizer{}
 	for i := range letters {
 		letter := deadLetterToProto(&letters[i], in.GetIncludeBody())
-		if i == size || !room.TryAdd(letter) {
+		if i == size || !sizer.TryAdd(letter) {
 			out.NextPageToken = convert.PageToken(in, strconv.FormatUint(letters[i-1].N, 10))
 			break
 		}

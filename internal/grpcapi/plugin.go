@@ -33,13 +33,13 @@ func (s *Server) registerPlugin() error {
 	if s.cfg.Plugin == nil {
 		return nil
 	}
-	guest, err := s.cfg.Plugin(s)
+	plugin, err := s.cfg.Plugin(s)
 	if err != nil {
 		return err
 	}
-	s.own.board.Add(guest.Desc, guest.Impl)
-	codec.Register(s.grpc, guest.Desc, guest.Impl)
-	s.plugin = &guest
+	s.own.board.Add(plugin.Desc, plugin.Impl)
+	codec.Register(s.grpc, plugin.Desc, plugin.Impl)
+	s.plugin = &plugin
 	return nil
 }
 

@@ -72,14 +72,14 @@ func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (
 	if err != nil {
 		return nil, err
 	}
-	out, room := &pawlv1.ListRunsResponse{}, convert.PageSizer{}
+	out, sizer := &pawlv1.ListRunsResponse{}, convert.PageSizer{}
 	for i, state := range page.Runs {
 		run, err := s.run(ctx, req.Namespace, state)
 		if err != nil {
 			return nil, err
 		}
 		s.setWaitingFor(run, state)
-		if !room.TryAdd(run) {
+		if !sizer.TryAdd(run) {
 			page.Cut(i)
 			break
 		}
@@ -104,13 +104,13 @@ func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransit
 		return nil, err
 	}
 	show := newRecordEncoder(s, ref.Call)
-	out, room := &pawlv1.ListTransitionsResponse{}, convert.PageSizer{}
+	out, sizer := &pawlv1.ListTransitionsResponse{}, convert.PageSizer{}
 	for i := range page.Records {
 		item, err := show.item(ctx, &page.Records[i])
 		if err != nil {
 			return nil, err
 		}
-		if !room.TryAdd(item) {
+		if !sizer.TryAdd(item) {
 			page.Cut(i)
 			break
 		}

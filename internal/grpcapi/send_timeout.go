@@ -20,17 +20,17 @@ func sendWithTimeout(ctx context.Context, send func() error) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- send() }()
-	patience := time.NewTimer(sendTimeout)
-	defer patience.Stop()
+	timer := time.NewTimer(sendTimeout)
+	defer timer.Stop()
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-patience.C:
+	case <-timer.C:
 		return &machine.Error{
 			Code: machine.CodeResourceExhausted, Reason: "READER_STALLED", Limit: int64(sendTimeout / time.Second),
-			Message: "nothing was taken of the stream for so many seconds",
+			Message: "the client read nothing from the stream for the number of seconds in limit",
 		}
 	}
 }

@@ -21,17 +21,17 @@ func (c *checker) effects(x *XPawl) {
 		}
 		switch {
 		case l.OnUnknown == "reconcile" && l.Reconcile == "":
-			c.f.err(ruleXPawl, at("on_unknown"), "Name it: reconcile.", "no tool is named that knows whether a call of %s happened", quote(tool))
+			c.f.err(ruleXPawl, at("on_unknown"), `Set "reconcile" to a tool.`, "on_unknown of %s is \"reconcile\", but no reconcile tool is set", quote(tool))
 		case l.Reconcile != "" && l.OnUnknown != "reconcile":
-			c.f.err(ruleXPawl, at("reconcile"), `Set "on_unknown": "reconcile".`, "nobody asks the tool: on_unknown of %s is %s", quote(tool), quote(cmp.Or(l.OnUnknown, "return")))
+			c.f.err(ruleXPawl, at("reconcile"), `Set "on_unknown": "reconcile".`, "the reconcile tool is never called: on_unknown of %s is %s", quote(tool), quote(cmp.Or(l.OnUnknown, "return")))
 		case l.Reconcile != "" && c.isMember(tool):
-			c.f.err(ruleXPawl, at("reconcile"), "", "%s is an agent, which is asked by itself what became of its task", quote(tool))
+			c.f.err(ruleXPawl, at("reconcile"), "", "%s is an agent: the sidecar asks the agent itself for the outcome of a task", quote(tool))
 		}
 		c.effectTool(x, at("reconcile"), l.Reconcile, true)
 		c.effectTool(x, at("compensate"), l.Compensate, false)
 	}
 	if undone := func(l ToolLimits) bool { return l.Compensate != "" }; len(x.CompensateOn) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(x.Tools)), undone) {
-		c.f.warn(ruleXPawl, pointer("workflow", "engine", "x_pawl", "compensate_on"), "Name for tools who undoes them: compensate.", "no tool can be undone: these events are followed as all are")
+		c.f.warn(ruleXPawl, pointer("workflow", "engine", "x_pawl", "compensate_on"), "Set \"compensate\" of a tool.", "no tool has a compensate tool, so these events compensate nothing")
 	}
 	for i, event := range x.CompensateOn {
 		if !c.declaresEvent(event) {
@@ -62,17 +62,17 @@ func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 	}
 	switch l := x.Tools[name]; {
 	case asks && l.Reconcile != "":
-		c.f.err(ruleXPawl, at, "", "%s is asked whether a call happened, and names a tool for that itself", quote(name))
+		c.f.err(ruleXPawl, at, "", "%s is a reconcile tool and must not have a reconcile tool itself", quote(name))
 	case l.Compensate != "":
-		c.f.err(ruleXPawl, at, "", "%s has no effect of its own to be undone, and names a tool for that", quote(name))
+		c.f.err(ruleXPawl, at, "", "%s is a reconcile or compensate tool and must not have a compensate tool itself", quote(name))
 	case l.Approve != "" && l.Approve != approveNever:
-		c.f.err(ruleXPawl, at, "Declare a tool of its own for it.", "nobody decides about the sidecar's own calls of %s, and a person is to approve them", quote(name))
+		c.f.err(ruleXPawl, at, "Declare another tool for this purpose.", "the sidecar itself calls %s, and such calls cannot be approved, but approve is set", quote(name))
 	case len(l.Dedupe) > 0:
-		c.f.err(ruleXPawl, at, "", "%s is called once for each call of the other tool, and has a business key", quote(name))
+		c.f.err(ruleXPawl, at, "", "%s is called once for each call of the other tool and must not have a business key (dedupe)", quote(name))
 	}
 	for _, field := range keys(requiredOf(c.doc.Tools[name])) {
 		if !slices.Contains(effectFields, field) {
-			c.f.err(ruleXPawl, at, "Its payload has "+strings.Join(effectFields, ", ")+".", "the tool %s requires the parameter %s, which no such call has", quote(name), quote(field))
+			c.f.err(ruleXPawl, at, "Its payload has "+strings.Join(effectFields, ", ")+".", "the tool %s requires the parameter %s, which the calls of the sidecar do not contain", quote(name), quote(field))
 		}
 	}
 }

@@ -40,12 +40,12 @@ func (h *Hidden) bind(artifactOf map[string]string, tools map[string]ToolLimits)
 			}
 		}
 		for tool := range tools {
-			asked, undoes := tools[tool].Reconcile, tools[tool].Compensate
+			asked, compensator := tools[tool].Reconcile, tools[tool].Compensate
 			if asked != "" && (h.Tools[tool] || h.Tools[asked]) {
 				h.Tools[tool], h.Tools[asked] = true, true
 			}
-			if undoes != "" && h.Tools[tool] {
-				h.Tools[undoes] = true
+			if compensator != "" && h.Tools[tool] {
+				h.Tools[compensator] = true
 			}
 		}
 	}

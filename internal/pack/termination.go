@@ -8,7 +8,7 @@ import "slices"
 type Termination struct {
 	// Entry is the state or agent for which the analysis was made.
 	Entry string `json:"entry"`
-	// Bounded reports whether every run ends, whatever events occur.
+	// Bounded reports whether every run ends, independent of the events that occur.
 	Bounded bool `json:"bounded"`
 	// BoundedBy are the reasons why runs end: "acyclic", "max_visits", "max_iterations", "max_total_visits".
 	BoundedBy []string `json:"bounded_by"`

@@ -60,10 +60,10 @@ type agentBackend struct{ *services.Runtime }
 // IsTurnAssigned implements [a2a.Engine].
 func (a agentBackend) IsTurnAssigned(s *machine.State) bool { return a.Work.IsTurnAssigned(s) }
 
-func agentsConfig(opts options, rooms *services.Runtime) (a2a.Config, error) {
+func agentsConfig(opts options, engine *services.Runtime) (a2a.Config, error) {
 	c := opts.config
 	conf := a2a.Config{
-		Engine: agentBackend{rooms}, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
+		Engine: agentBackend{engine}, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
 		LenientVersion: c.A2ALenientVersion, RequiredExtensions: c.A2ARequire,
 		MaxMessageBytes: int(c.Limits.MessageBytes),
 		Execution: func() machine.Execution {

@@ -107,12 +107,12 @@ func backupEach(parts, others []int32, to BackupTo, backup func(i int, into Back
 // does not have. It may have more backups of the store's own partitions.
 func complete(dir string, parts, others []int32) error {
 	if first := parts[0]; first != 0 {
-		return fmt.Errorf("%w: partition %d has something, and partition 0 has not: start a sidecar, which makes it", ErrUnusable, first)
+		return fmt.Errorf("%w: partition %d contains data, but partition 0 does not exist: start a sidecar, which creates it", ErrUnusable, first)
 	}
 	there, err := partsIn(dir)
 	for _, part := range there {
 		if err == nil && !slices.Contains(parts, part) && !slices.Contains(others, part) {
-			err = fmt.Errorf("%w: %s is of another store: this one has no partition %d", ErrUnusable, partDir(dir, part), part)
+			err = fmt.Errorf("%w: %s belongs to another store: this store has no partition %d", ErrUnusable, partDir(dir, part), part)
 		}
 	}
 	return err
@@ -150,7 +150,7 @@ func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDon
 	}
 	lock, err := datadir.LockDir(to.Dir)
 	if errors.Is(err, datadir.ErrLocked) {
-		return done, fmt.Errorf("%w: a backup is being written into %s", ErrUnusable, to.Dir)
+		return done, fmt.Errorf("%w: another backup is being written into %s: wait until it has ended", ErrUnusable, to.Dir)
 	}
 	if err != nil {
 		return done, err
@@ -203,7 +203,7 @@ func proven(after string, out io.Writer, write func(out io.Writer) error) (h bac
 		var err error
 		h, err = backup.Read(read, nil)
 		if err == nil && h.Parent != after {
-			err = fmt.Errorf("%w: it follows on %q, not on %q", backup.ErrInvalid, h.Parent, after)
+			err = fmt.Errorf("%w: the backup continues %q, but %q was expected", backup.ErrInvalid, h.Parent, after)
 		}
 		_ = read.CloseWithError(err)
 		found <- err
@@ -317,9 +317,9 @@ func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups
 	case data.Dir != "":
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, &PartsError{What: from.Dir, Parts: parts, Advice: "restore it into a database with --store"})
 	case from.UpTo != "":
-		return nil, fmt.Errorf("%w: --to is a backup of one partition, and %s has those of %d: remove what is newer from each directory instead", ErrUnusable, from.Dir, len(parts))
+		return nil, fmt.Errorf("%w: --to names a backup of one partition, but %s contains backups of %d partitions: remove the newer backups from each directory instead", ErrUnusable, from.Dir, len(parts))
 	case from.RunKeys != "":
-		return nil, fmt.Errorf("%w: --run-keys is of one partition, and %s has those of %d: put each file beside its backups instead", ErrUnusable, from.Dir, len(parts))
+		return nil, fmt.Errorf("%w: --run-keys applies to one partition, but %s contains backups of %d partitions: put each key file next to its backups instead", ErrUnusable, from.Dir, len(parts))
 	}
 	for _, part := range parts {
 		c := backups{part: part, from: from, ids: ids}
@@ -343,7 +343,7 @@ type backups struct {
 // restore makes a directory from the backups.
 func (c backups) restore(ctx context.Context, data Data) (report CheckReport, err error) {
 	if dsn.Is(data.Dir) {
-		return report, fmt.Errorf("%w: the URL of a database is no directory: give it as --store", ErrUnusable)
+		return report, fmt.Errorf("%w: the target is the URL of a database, not a directory: pass it as --store", ErrUnusable)
 	}
 	final, err := emptyAt(data.Dir)
 	if err != nil {
@@ -386,14 +386,14 @@ func emptyAt(path string) (final string, err error) {
 	if err == nil {
 		final = at
 	} else if _, there := os.Lstat(final); there == nil {
-		return "", fmt.Errorf("%w: %s is a link that leads nowhere: make the directory that it names", ErrUnusable, final)
+		return "", fmt.Errorf("%w: %s is a symbolic link to a directory that does not exist: create the directory", ErrUnusable, final)
 	}
 	entries, err := os.ReadDir(final)
 	if errors.Is(err, fs.ErrNotExist) {
 		return final, nil
 	}
 	if err != nil || len(entries) > 0 {
-		return "", fmt.Errorf("%w: %s is not empty: restore into a directory of its own", ErrUnusable, final)
+		return "", fmt.Errorf("%w: %s is not empty: restore into an empty directory", ErrUnusable, final)
 	}
 	return final, nil
 }
@@ -409,7 +409,7 @@ func placeKeys(from, runKeys, to string) error {
 	}
 	copied, err := keyring.Copy(file, to)
 	if err == nil && runKeys != "" && !copied {
-		err = fmt.Errorf("%w: there is no %s", ErrUnusable, runKeys)
+		err = fmt.Errorf("%w: the file %s does not exist", ErrUnusable, runKeys)
 	}
 	return err
 }
@@ -435,7 +435,7 @@ func chainIn(dir, upTo string, ids []age.Identity) (chain []string, err error) {
 		}
 	}
 	if upTo != "" {
-		return nil, fmt.Errorf("%w: there is no %s in %s", ErrUnusable, upTo, dir)
+		return nil, fmt.Errorf("%w: the backup %s does not exist in %s", ErrUnusable, upTo, dir)
 	}
 	return chain, backup.Order(headers)
 }

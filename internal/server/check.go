@@ -69,7 +69,7 @@ func (d Data) options() (store.Options, error) {
 		return d.Database.options()
 	}
 	if dsn.Is(d.Dir) {
-		return store.Options{}, fmt.Errorf("%w: the URL of a database is no directory: give it as --store", ErrUnusable)
+		return store.Options{}, fmt.Errorf("%w: the target is the URL of a database, not a directory: pass it as --store", ErrUnusable)
 	}
 	key, err := readKey(d.KeyFile)
 	if err != nil {

@@ -39,8 +39,8 @@ type delegations struct {
 	served    chan error
 }
 
-func newDelegations(opts options, remotes map[string]client.Remote, rooms *services.Runtime) (*delegations, error) {
-	conf, err := agentsConfig(opts, rooms)
+func newDelegations(opts options, remotes map[string]client.Remote, engine *services.Runtime) (*delegations, error) {
+	conf, err := agentsConfig(opts, engine)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func newDelegations(opts options, remotes map[string]client.Remote, rooms *servi
 	if err != nil {
 		return nil, err
 	}
-	d.directory = directory{agents: client.NewDirectory(remotes, d.conn, opts.config.A2AURL), name: rooms.NamespaceName}
+	d.directory = directory{agents: client.NewDirectory(remotes, d.conn, opts.config.A2AURL), name: engine.NamespaceName}
 	return d, nil
 }
 

@@ -14,9 +14,9 @@ import (
 
 // newOutbox returns the outbox of a partition. sends is nil while A2A is off. Delegations and pushes
 // then wait.
-func newOutbox(opts options, rooms *services.Runtime, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*delivery.Outbox, error) {
+func newOutbox(opts options, engine *services.Runtime, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*delivery.Outbox, error) {
 	conf := delivery.Config{
-		Delegations: rooms.Delegations, Subscriptions: rooms.Subscriptions, Log: opts.log, Counts: deliveryCounts{counts}, Post: delivery.NewHTTPPoster(opts.config.PushPrefixes()),
+		Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Log: opts.log, Counts: deliveryCounts{counts}, Post: delivery.NewHTTPPoster(opts.config.PushPrefixes()),
 		Feeds: map[machine.SubscriptionKind]delivery.Feed{machine.SubscriptionWebhook: records},
 	}
 	if sends != nil {
@@ -46,8 +46,8 @@ func (t *partition) send(ctx context.Context) error {
 }
 
 // pushes returns the push configurations of A2A, which the outbox delivers.
-func pushes(rooms *services.Runtime, box *delivery.Outbox) *a2a.Pushes {
-	return &a2a.Pushes{Engine: rooms.Subscriptions, Serve: box.Serve, Stop: box.Stop}
+func pushes(engine *services.Runtime, box *delivery.Outbox) *a2a.Pushes {
+	return &a2a.Pushes{Engine: engine.Subscriptions, Serve: box.Serve, Stop: box.Stop}
 }
 
 // pushFeed provides the events of tasks for the outbox.

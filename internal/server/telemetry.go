@@ -156,12 +156,12 @@ func (f figures) Quotas() []quota.Figure { return f.Runtime.Quotas.Figures() }
 func (f figures) Limits() []ratelimit.Total { return f.Admission.Totals() }
 
 // start counts and exports until stop.
-func (w *observation) start(rooms *services.Runtime, s *store.Store) {
+func (w *observation) start(engine *services.Runtime, s *store.Store) {
 	var ctx context.Context
 	ctx, w.halt = context.WithCancel(context.Background())
 	w.loops.Go(func() { w.log.Run(ctx) })
 	if w.metrics != nil {
-		unwatch := w.metrics.Watch(figures{rooms}, s.Sizes)
+		unwatch := w.metrics.Watch(figures{engine}, s.Sizes)
 		w.loops.Go(func() {
 			defer unwatch()
 			w.metrics.Run(ctx)

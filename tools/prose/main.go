@@ -2,8 +2,9 @@
 // words that are hard to understand. Run it in the root of the repository. It prints one line for
 // each finding, as FILE:LINE: WORD: REPLACEMENT, and exits with 1 if there is one.
 //
-// Pages are checked whole, but for the decision records in docs/dev/adr. In source code it checks
-// comments and log messages of the lines that differ from the merge base with -base.
+// Pages are checked whole, except for the decision records in docs/dev/adr. In the product's code it
+// checks all comments, log messages and declared names. In other code it checks the comments and log
+// messages of the lines that differ from the merge base with -base.
 package main
 
 import (
@@ -60,6 +61,8 @@ func check(root, base string) ([]finding, error) {
 			for i, line := range proseOf(text) {
 				all = append(all, checkLine(name, i+1, line)...)
 			}
+		case isProduct(name, text):
+			all = append(all, checkProduct(name, text)...)
 		}
 	}
 	changed, err := changedLines(root, base)
@@ -67,7 +70,7 @@ func check(root, base string) ([]finding, error) {
 		return nil, err
 	}
 	for _, c := range changed {
-		if text := spoken(c, files[c.file]); text != "" {
+		if text := spoken(c, files[c.file]); text != "" && !isProduct(c.file, files[c.file]) {
 			all = append(all, checkLine(c.file, c.line, text)...)
 		}
 	}

@@ -96,17 +96,22 @@ func changedLines(root, base string) ([]changedLine, error) {
 	return all, nil
 }
 
-// spoken returns what a line of source code says to people: its comment, its log message, or the
-// line itself where it is in a docstring of Python.
+// spoken returns what a changed line says to people.
 func spoken(c changedLine, source string) string {
+	return spokenIn(c.file, c.text, docstrings(c.file, source)[c.line])
+}
+
+// spokenIn returns what a line of source code says to people: its comment, its log message, or the
+// line itself if it is documented, which means in a docstring of Python.
+func spokenIn(file, line string, documented bool) string {
 	var parts []string
-	for _, pattern := range patternsOf(c.file) {
-		if m := pattern.FindStringSubmatch(c.text); m != nil {
+	for _, pattern := range patternsOf(file) {
+		if m := pattern.FindStringSubmatch(line); m != nil {
 			parts = append(parts, m[1])
 		}
 	}
-	if strings.HasSuffix(c.file, ".py") && docstring(source, c.line) {
-		parts = append(parts, c.text)
+	if documented {
+		parts = append(parts, line)
 	}
 	return codeSpan.ReplaceAllString(strings.Join(parts, " "), "``")
 }
@@ -116,19 +121,4 @@ func patternsOf(file string) []*regexp.Regexp {
 		return []*regexp.Regexp{hashed, logged}
 	}
 	return []*regexp.Regexp{slashed, starred, logged}
-}
-
-// docstring reports whether a line of Python is in a text of three quotes.
-func docstring(source string, line int) bool {
-	inside := false
-	for i, text := range strings.Split(source, "\n") {
-		quotes := strings.Count(text, `"""`)
-		if i+1 == line {
-			return inside || quotes > 0
-		}
-		if quotes%2 == 1 {
-			inside = !inside
-		}
-	}
-	return false
 }

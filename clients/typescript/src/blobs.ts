@@ -40,7 +40,7 @@ export async function putBlob(
   data: Uint8Array,
   options: CallOptions & { readonly mediaType?: string },
 ): Promise<BlobHead> {
-  const { namespace, runs, patience: retryWindow } = connection;
+  const { namespace, runs, retryWindow } = connection;
   const upload = {
     namespace,
     uploadId: newId(),
@@ -82,7 +82,7 @@ export async function getBlob(
   ref: string,
   options: CallOptions,
 ): Promise<BlobContent> {
-  const { namespace, runs, patience: retryWindow } = connection;
+  const { namespace, runs, retryWindow } = connection;
   const read: Uint8Array[] = [];
   let size = 0;
   let mediaType = "";

@@ -63,7 +63,7 @@ export class Connection {
   readonly deliveries: Client<typeof DeliveryService>;
   readonly control: Client<typeof ControlService>;
   readonly namespace: string;
-  readonly patience: RetryWindow;
+  readonly retryWindow: RetryWindow;
   readonly log: Log;
   /** Where the sidecar is, for people. */
   readonly address: string;
@@ -87,7 +87,7 @@ export class Connection {
     this.denials = new Denials(this.log);
     this.address = options.address ?? "";
     this.renewsToken = typeof options.token === "function";
-    this.patience = {
+    this.retryWindow = {
       timeoutMs: milliseconds("timeoutMs", options.timeoutMs ?? TIMEOUT_MS, 1),
       retryForMs: milliseconds("retryForMs", options.retryForMs ?? RETRY_FOR_MS),
       renewsToken: this.renewsToken,
@@ -100,7 +100,7 @@ export class Connection {
     make: (options: RpcOptions) => Promise<MessageShape<D>>,
     options?: CallOptions,
   ): Promise<Plain<MessageShape<D>>> {
-    return plain(answer, await attempt(make, this.patience, options));
+    return plain(answer, await attempt(make, this.retryWindow, options));
   }
 }
 

@@ -72,7 +72,7 @@ export function useSidecar(options: SidecarOptions = {}): { sidecar: Sidecar; cl
   return shared;
 }
 
-/** Lets somebody wait until somebody else has come somewhere. */
+/** Lets one task wait until another task has reached a point. */
 export class Gate {
   open: () => void = () => undefined;
   readonly opened = new Promise<void>((resolve) => {

@@ -42,7 +42,7 @@ export class Ledger {
   }
 }
 
-/** A handler that pays, and notes what it was told of each call. */
+/** A handler that pays, and records the information that it receives with each call. */
 export function refunds(report: string[], ...amounts: readonly number[]): Handler {
   return async (turn) => {
     if (turn.terminal) {

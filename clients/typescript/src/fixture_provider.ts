@@ -18,7 +18,7 @@ export interface Refusal {
   readonly message: string;
 }
 
-/** What a request is answered with: events, a status, or whatever is written by hand. */
+/** The answer to a request: events, a status, or a function that writes the response itself. */
 export type Scripted = Events | number | Refusal | ((response: ServerResponse) => void);
 
 /** Answers the nth request with the nth of a script; the last one again. */

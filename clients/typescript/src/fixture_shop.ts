@@ -1,4 +1,4 @@
-/** A chat model that words each answer anew, and a shop that remembers what was charged. */
+/** A chat model that words each answer differently, and a shop that remembers the charges. */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { json, text } from "node:stream/consumers";
@@ -68,7 +68,7 @@ interface Request {
   readonly tools?: readonly { readonly function: { readonly name: string } }[];
 }
 
-/** One request to the model: of whom, in which state, which round, and what it was shown. */
+/** One request to the model: its caller, the state, the round, and the messages. */
 export interface ChatRequest {
   readonly name: string;
   readonly state: "serve" | "end";
@@ -182,7 +182,7 @@ function requestedBy({ messages, tools = [] }: Request): ChatRequest {
   return { name, state: exits ? "serve" : "end", round: entry.length + 1, words };
 }
 
-/** What an assistant said, whatever form it has. */
+/** The text of an assistant message, in each of its forms. */
 function wordsOf({ content, tool_calls: calls = [] }: ChatMessage): string {
   return [content ?? "", ...calls.map((call) => call.function.arguments)].join("|");
 }

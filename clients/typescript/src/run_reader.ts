@@ -120,7 +120,7 @@ export class RunReader<P extends PackTypes = AnyPack> {
         nanos: Math.round((waitMs % 1000) * 1e6),
       },
     };
-    const timeoutMs = options.timeoutMs ?? waitMs + this.connection.patience.timeoutMs;
+    const timeoutMs = options.timeoutMs ?? waitMs + this.connection.retryWindow.timeoutMs;
     const { runs } = this.connection;
     return this.connection.call(WaitRunResponseSchema, (rpc) => runs.waitRun(request, rpc), {
       ...options,

@@ -189,7 +189,7 @@ class RunServer {
 
   /** There is no connection. A run that is not served yet waits as long as a call does. */
   #missed(error: PawlError): void {
-    const { retryForMs } = this.#connection.patience;
+    const { retryForMs } = this.#connection.retryWindow;
     for (const run of this.#runs.values()) {
       if (!run.taken && performance.now() - run.since >= retryForMs) {
         run.fail(error);

@@ -148,7 +148,7 @@ export async function exportRun(
   target: Target,
   options: CallOptions,
 ): Promise<Uint8Array> {
-  const { runs, patience: retryWindow } = connection;
+  const { runs, retryWindow } = connection;
   return attempt(
     async (rpc) => {
       const pieces: Uint8Array[] = [];

@@ -133,7 +133,7 @@ export class WorkerConnection {
 
   /** Registers the worker. If the sidecar does not answer in time, a new stream is tried. */
   async #register(session: Session): Promise<WorkerRegistered> {
-    const { namespace, patience: retryWindow } = this.#connection;
+    const { namespace, retryWindow } = this.#connection;
     const expired = later(retryWindow.timeoutMs, () => session.close());
     try {
       return await session.register(namespace, this.#host.registration());

@@ -128,14 +128,14 @@ func (p *Peer) params() a2aclient.ServiceParams {
 	return out
 }
 
-// Follow calls told each time the task asks a question or has ended. It uses the messages of a stream
+// Follow calls notify each time the task asks a question or has ended. It uses the messages of a stream
 // only as a signal, and then reads the task.
-func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error {
+func (p *Peer) Follow(ctx context.Context, task string, notify func(machine.AgentTask) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for matters, err := range p.wire.subscribe(ctx, p.params(), &a2apb.SubscribeToTaskRequest{Tenant: p.tenant, Id: task}) {
 		if err != nil {
-			return p.unfollowed(ctx, task, err, told)
+			return p.unfollowed(ctx, task, err, notify)
 		}
 		if !matters {
 			continue
@@ -144,7 +144,7 @@ func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentT
 		if err != nil {
 			return err
 		}
-		if !told(now) {
+		if !notify(now) {
 			return nil
 		}
 	}
@@ -153,7 +153,7 @@ func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentT
 
 // unfollowed handles the error of a subscription. If the task has ended, it cannot be subscribed to. If
 // the agent does not support streams, its task can only be read.
-func (p *Peer) unfollowed(ctx context.Context, task string, err error, told func(machine.AgentTask) bool) error {
+func (p *Peer) unfollowed(ctx context.Context, task string, err error, notify func(machine.AgentTask) bool) error {
 	fault := faultOf(err)
 	if fault.Kind != machine.AgentRefuses {
 		return fault
@@ -162,7 +162,7 @@ func (p *Peer) unfollowed(ctx context.Context, task string, err error, told func
 	if err != nil {
 		return err
 	}
-	told(now)
+	notify(now)
 	return nil
 }
 

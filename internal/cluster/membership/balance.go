@@ -44,7 +44,7 @@ func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool)
 // not renew its lease. Therefore it is treated as dead even if its row exists, unless it is this node
 // (me).
 func (v View) successors(me string, had map[int32]string) map[int32]string {
-	loads, heirs := v.loads(), map[int32]string{}
+	loads, successors := v.loads(), map[int32]string{}
 	for _, p := range v.Parts {
 		if p.Owner != (Member{}) {
 			continue
@@ -55,11 +55,11 @@ func (v View) successors(me string, had map[int32]string) map[int32]string {
 			heir = v.fewest(p, loads, gone)
 		}
 		if heir != "" {
-			heirs[p.ID] = heir
+			successors[p.ID] = heir
 			loads[heir]++
 		}
 	}
-	return heirs
+	return successors
 }
 
 // move is a planned move of a partition from one node to another.

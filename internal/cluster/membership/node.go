@@ -13,7 +13,7 @@ import (
 // Slot is the part of [router.Slot] that this package uses. It is the slot of a partition that this
 // node owns.
 type Slot interface {
-	Attach(home router.Backend)
+	Attach(backend router.Backend)
 	// Detach closes the partition to calls and waits for the running calls.
 	Detach(ctx context.Context) (router.Backend, error)
 	// ExtendLease sets the time until which the lease is certainly valid.

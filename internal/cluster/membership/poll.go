@@ -161,7 +161,7 @@ const atOnce = 8
 
 // reconcile begins the openings and handovers that the view requires. The caller holds mu.
 func (n *Node) reconcile() {
-	heirs := n.view.successors(n.cfg.Me.ID, n.lastOwners)
+	successors := n.view.successors(n.cfg.Me.ID, n.lastOwners)
 	for _, p := range n.partitions {
 		switch {
 		case p.phase == opening && n.leaving:
@@ -171,7 +171,7 @@ func (n *Node) reconcile() {
 		case p.phase == open && p.failed:
 			n.abandon(p, "store failed")
 		case n.mayTake(p) && n.count(opening) < atOnce:
-			if at, free := p.takeover.dueAt(heirs[p.part]); free && !time.Now().Before(at) {
+			if at, free := p.takeover.dueAt(successors[p.part]); free && !time.Now().Before(at) {
 				n.open(p)
 			}
 		}
@@ -198,13 +198,13 @@ func (n *Node) next() time.Time {
 			at = t
 		}
 	}
-	heirs := n.view.successors(n.cfg.Me.ID, n.lastOwners)
+	successors := n.view.successors(n.cfg.Me.ID, n.lastOwners)
 	for _, part := range n.view.Parts {
 		p := n.stateOf(part.ID)
 		if p == nil || !n.mayTake(p) || n.count(opening) >= atOnce {
 			continue
 		}
-		if take, free := p.takeover.dueAt(heirs[part.ID]); free {
+		if take, free := p.takeover.dueAt(successors[part.ID]); free {
 			sooner(take)
 		} else {
 			sooner(n.viewReceivedAt.Add(part.Lease + afterEnd))

@@ -91,12 +91,12 @@ type failed struct{ cause error }
 func (f *failed) Error() string { return f.cause.Error() }
 func (f *failed) Unwrap() error { return f.cause }
 
-func wrapIfFailed(home Backend, err error) error {
+func wrapIfFailed(backend Backend, err error) error {
 	if err == nil {
 		return nil
 	}
 	select {
-	case <-home.Failed():
+	case <-backend.Failed():
 		return &failed{err}
 	default:
 		return err

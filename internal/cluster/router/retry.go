@@ -88,11 +88,11 @@ func (t *retrier) resetTimeout() { t.failures = 0 }
 const drainOwnerTimeout = time.Second
 
 func (t *retrier) pause() bool {
-	patience := t.r.cfg.OwnerTimeout
+	limit := t.r.cfg.OwnerTimeout
 	if t.r.isDraining() {
-		patience = min(patience, drainOwnerTimeout)
+		limit = min(limit, drainOwnerTimeout)
 	}
-	left := patience - time.Since(t.since)
+	left := limit - time.Since(t.since)
 	if left <= 0 {
 		t.timedOut = true
 		return false

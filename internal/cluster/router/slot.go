@@ -48,14 +48,14 @@ type activePartition struct {
 	lasting group
 }
 
-// newSlot returns an empty slot. The slot calls told when its state changes.
-func newSlot(told func()) *Slot { return &Slot{changed: make(chan struct{}), onChange: told} }
+// newSlot returns an empty slot. The slot calls onChange when its state changes.
+func newSlot(onChange func()) *Slot { return &Slot{changed: make(chan struct{}), onChange: onChange} }
 
 // Attach opens a backend to calls. The slot must be empty.
-func (s *Slot) Attach(home Backend) {
+func (s *Slot) Attach(backend Backend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active = &activePartition{backend: home, drained: make(chan struct{})}
+	s.active = &activePartition{backend: backend, drained: make(chan struct{})}
 	s.notify()
 }
 

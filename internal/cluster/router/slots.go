@@ -54,7 +54,7 @@ func (s *Slots) Changed() <-chan struct{} {
 // Has reports whether this node accepts the calls of at least one partition.
 func (s *Slots) Has() bool {
 	for i := range s.at {
-		if seat := s.at[i].Load(); seat != nil && seat.Has() {
+		if slot := s.at[i].Load(); slot != nil && slot.Has() {
 			return true
 		}
 	}

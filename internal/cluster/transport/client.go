@@ -320,17 +320,17 @@ func (c *Clients) follow() {
 	}
 }
 
-// prune closes connections to nodes that are not in heard. If the owners have changed in the meantime,
+// prune closes connections to nodes that are not in current. If the owners have changed in the meantime,
 // it does nothing, because calls to the new owners may be running. It does not wait until the
 // connections are closed, because this can take long if no packets get through.
-func (c *Clients) prune(heard owners) {
+func (c *Clients) prune(current owners) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.owners().same(heard) {
+	if !c.owners().same(current) {
 		return
 	}
 	for node, l := range c.conns {
-		if !heard.nodes[node] {
+		if !current.nodes[node] {
 			delete(c.conns, node)
 			c.watch.Go(func() { _ = l.close() })
 		}

@@ -24,8 +24,8 @@ import (
 // These constants limit the lines about unauthenticated callers: the size of a burst, and the rate per
 // second. If lines were omitted, the next line contains their number.
 const (
-	strangersBurst  = 500
-	strangersPerSec = 50
+	unknownBurst  = 500
+	unknownPerSec = 50
 )
 
 // maxTextBytes limits each text that is copied from a request to a line, in bytes.
@@ -35,7 +35,7 @@ const maxTextBytes = 256
 type Logger struct {
 	log        *audit.Log
 	operations map[string]runtime.Operation
-	strangers  *rate.Limiter
+	unknown    *rate.Limiter
 	left       atomic.Int64
 }
 
@@ -45,7 +45,7 @@ func New(log *audit.Log, operations map[string]runtime.Operation) *Logger {
 	if log == nil {
 		return nil
 	}
-	return &Logger{log: log, operations: operations, strangers: rate.NewLimiter(strangersPerSec, strangersBurst)}
+	return &Logger{log: log, operations: operations, unknown: rate.NewLimiter(unknownPerSec, unknownBurst)}
 }
 
 // Admit returns an error if a call changes state and the audit log cannot be written.
@@ -69,11 +69,11 @@ func (t *Logger) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := t.Admit(info.FullMethod); err != nil {
 		return nil, err
 	}
-	ctx, seat := auth.WithCallerRef(ctx)
+	ctx, ref := auth.WithCallerRef(ctx)
 	ended := false
 	defer func() {
 		if !ended {
-			_ = t.add(ctx, info.FullMethod, seat.Caller, about(req), rpccode.Code_INTERNAL.String(), "PANIC")
+			_ = t.add(ctx, info.FullMethod, ref.Caller, about(req), rpccode.Code_INTERNAL.String(), "PANIC")
 		}
 	}()
 	resp, err = next(ctx, req)
@@ -82,7 +82,7 @@ func (t *Logger) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if what.resource == "" && err == nil && t.operations[info.FullMethod].Changes {
 		what.resource = made(info.FullMethod, resp)
 	}
-	t.note(ctx, info.FullMethod, seat.Caller, what, err)
+	t.note(ctx, info.FullMethod, ref.Caller, what, err)
 	return resp, err
 }
 
@@ -102,15 +102,15 @@ func (t *Logger) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if err := t.Admit(info.FullMethod); err != nil {
 		return err
 	}
-	ctx, seat := auth.WithCallerRef(stream.Context())
+	ctx, ref := auth.WithCallerRef(stream.Context())
 	first := &firstStream{ServerStream: stream, ctx: ctx}
 	if op := t.operations[info.FullMethod]; op.Changes && op.Space == policy.SpaceAll {
 		first.beforeFirstSend = func() error {
-			return t.add(ctx, info.FullMethod, seat.Caller, first.what, outcomeStarted, "")
+			return t.add(ctx, info.FullMethod, ref.Caller, first.what, outcomeStarted, "")
 		}
 	}
 	err := next(srv, first)
-	t.note(ctx, info.FullMethod, seat.Caller, first.what, err)
+	t.note(ctx, info.FullMethod, ref.Caller, first.what, err)
 	return err
 }
 
@@ -173,7 +173,7 @@ func (t *Logger) add(ctx context.Context, method string, caller *auth.Caller, wh
 		if e.Namespace == "" && t.operations[method].Changes {
 			e.Namespace = callerNamespace(caller)
 		}
-	} else if !t.strangers.Allow() {
+	} else if !t.unknown.Allow() {
 		t.left.Add(1)
 		return nil
 	}
@@ -197,7 +197,7 @@ func callerNamespace(caller *auth.Caller) string {
 // first sent message.
 type firstStream struct {
 	grpc.ServerStream
-	ctx  context.Context //nolint:containedctx // it is the stream's, with the caller's seat in it
+	ctx  context.Context //nolint:containedctx // the context of the stream, with its CallerRef
 	read bool
 	what subject
 	// beforeFirstSend is called before the first message is sent. It is nil after that call, or if the

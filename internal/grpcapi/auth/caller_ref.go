@@ -16,14 +16,14 @@ type callerRefKey struct{}
 // WithCallerRef returns a context and a CallerRef. The CallerRef contains the caller after the
 // authentication, even if the call is refused later.
 func WithCallerRef(ctx context.Context) (context.Context, *CallerRef) {
-	seat := &CallerRef{}
-	return context.WithValue(ctx, callerRefKey{}, seat), seat
+	ref := &CallerRef{}
+	return context.WithValue(ctx, callerRefKey{}, ref), ref
 }
 
 // setCallerRef stores a caller in the CallerRef of its call, if there is one.
 func setCallerRef(ctx context.Context, p *Caller) {
-	if seat, ok := ctx.Value(callerRefKey{}).(*CallerRef); ok {
-		seat.Caller = p
+	if ref, ok := ctx.Value(callerRefKey{}).(*CallerRef); ok {
+		ref.Caller = p
 	}
 }
 

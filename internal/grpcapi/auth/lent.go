@@ -33,7 +33,7 @@ func (a *Authenticator) Lend(p *Caller) (token string, done func()) {
 	}
 }
 
-// find returns the caller to whom a token was lent, or nil.
+// find returns the caller that a token was lent to, or nil.
 func (l *lent) find(token string) *Caller {
 	l.mu.Lock()
 	defer l.mu.Unlock()

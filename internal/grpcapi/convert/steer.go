@@ -49,8 +49,8 @@ func steerBody(out *pawlv1.Record, body machine.Body) {
 	}
 }
 
-func includedMessagesToProto(heeds []conversation.IncludedMessage) (out []*pawlv1.IncludedMessage) {
-	for _, h := range heeds {
+func includedMessagesToProto(messages []conversation.IncludedMessage) (out []*pawlv1.IncludedMessage) {
+	for _, h := range messages {
 		out = append(out, &pawlv1.IncludedMessage{Seq: h.Seq, Text: h.Text})
 	}
 	return out

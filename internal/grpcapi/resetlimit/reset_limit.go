@@ -50,8 +50,8 @@ type frames struct {
 	skip int
 }
 
-// scan calls told with the type and the stream of each frame whose header ends in p.
-func (f *frames) scan(p []byte, told func(kind byte, stream uint32)) {
+// scan calls found with the type and the stream of each frame whose header ends in p.
+func (f *frames) scan(p []byte, found func(kind byte, stream uint32)) {
 	for len(p) > 0 {
 		if f.skip > 0 {
 			n := min(f.skip, len(p))
@@ -64,7 +64,7 @@ func (f *frames) scan(p []byte, told func(kind byte, stream uint32)) {
 		p = p[n:]
 		if f.have == frameHeader {
 			f.have, f.skip = 0, int(f.head[0])<<16|int(f.head[1])<<8|int(f.head[2])
-			told(f.head[3], binary.BigEndian.Uint32(f.head[5:])&(1<<31-1))
+			found(f.head[3], binary.BigEndian.Uint32(f.head[5:])&(1<<31-1))
 		}
 	}
 }

@@ -49,7 +49,7 @@ type Reservation struct {
 }
 
 // Close ends the reservation. stored reports whether the input was committed. If it was not, Close
-// undoes the change in the ledger.
+// reverts the change in the ledger.
 func (h *Reservation) Close(stored bool) {
 	l, changes := h.ledger, h.changes
 	h.ledger, h.changes = nil, nil

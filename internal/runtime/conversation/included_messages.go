@@ -125,7 +125,7 @@ type IncludedMessage struct {
 }
 
 // IncludedMessages returns the included messages of a request, in its order.
-func IncludedMessages(ctx context.Context, past *history.Reader, key machine.RunKey, r *machine.ModelRequest) (heeds []IncludedMessage, err error) {
+func IncludedMessages(ctx context.Context, past *history.Reader, key machine.RunKey, r *machine.ModelRequest) (messages []IncludedMessage, err error) {
 	for i := range r.Messages {
 		seq := r.Messages[i].IncludedSeq
 		if seq == 0 {
@@ -136,7 +136,7 @@ func IncludedMessages(ctx context.Context, past *history.Reader, key machine.Run
 			return nil, err
 		}
 		text, _ := history.RequiredText(body)
-		heeds = append(heeds, IncludedMessage{Seq: seq, Text: text})
+		messages = append(messages, IncludedMessage{Seq: seq, Text: text})
 	}
-	return heeds, nil
+	return messages, nil
 }

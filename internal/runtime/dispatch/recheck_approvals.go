@@ -20,9 +20,9 @@ import (
 // was sent in time and is not checked.
 //
 // RecheckApprovals records the calls that the answer releases, before the answer is sent (ADR 0083). If
-// lapsed is true, the caller must be answered by the returned request instead. This request is for the
+// expired is true, the caller must be answered by the returned request instead. This request is for the
 // same steps with the same keys.
-func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, lapsed bool, err error) {
+func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, expired bool, err error) {
 	s := answer.State
 	if s == nil || req.Worker != nil { // workers execute a step that was requested under a lease
 		return req, false, nil
@@ -46,14 +46,14 @@ func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequ
 		if _, err := r.cfg.Engine.ApplyInternal(ctx, key, withholdCommand(answer.Graph, s, step, holder, wrong)); err != nil {
 			return req, false, err
 		}
-		lapsed = true
+		expired = true
 	}
-	if !lapsed {
+	if !expired {
 		return req, false, r.recordHandout(ctx, req.Principal.Name(), answer)
 	}
 	again = req
 	again.ID, again.Requests = "", keyed(req.Requests, answer.Steps)
-	return again, lapsed, nil
+	return again, expired, nil
 }
 
 // withholdCommand returns the input that records why a call is not released. The call must not be held

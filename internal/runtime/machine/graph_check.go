@@ -90,8 +90,8 @@ func effectsSound(g *Graph, tool *Tool) bool {
 			return false
 		}
 	}
-	if undoes := tool.Compensate; undoes != "" {
-		if by, ok := g.Tools[undoes]; !ok || by.Agent || by.Compensate != "" || len(by.Dedupe) > 0 {
+	if compensator := tool.Compensate; compensator != "" {
+		if by, ok := g.Tools[compensator]; !ok || by.Agent || by.Compensate != "" || len(by.Dedupe) > 0 {
 			return false
 		}
 	}

@@ -105,10 +105,10 @@ func (b *bucket) idle(now time.Duration) bool {
 
 // observeProviderLimits applies limits that a provider reported. The bucket must not have more left
 // than the provider reports.
-func (b *bucket) observeProviderLimits(now time.Duration, told *ProviderLimits) {
-	b.until = max(b.until, now+told.Wait)
-	observeProviderLimit(&b.calls, now, told.Requests, told.RequestsReset)
-	observeProviderLimit(&b.tokens, now, told.Tokens, told.TokensReset)
+func (b *bucket) observeProviderLimits(now time.Duration, limits *ProviderLimits) {
+	b.until = max(b.until, now+limits.Wait)
+	observeProviderLimit(&b.calls, now, limits.Requests, limits.RequestsReset)
+	observeProviderLimit(&b.tokens, now, limits.Tokens, limits.TokensReset)
 }
 
 // observeProviderLimit records usage that the provider counted but this process did not. The usage gets

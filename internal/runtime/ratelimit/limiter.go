@@ -401,14 +401,14 @@ func (d *Limiter) Settle(now time.Duration, id ID, used int64) {
 }
 
 // ObserveProviderLimits applies the limits that a provider reported with the outcome of a call.
-func (d *Limiter) ObserveProviderLimits(now time.Duration, id ID, told *ProviderLimits) {
+func (d *Limiter) ObserveProviderLimits(now time.Duration, id ID, limits *ProviderLimits) {
 	t := d.reservations[id]
 	if t == nil {
 		return
 	}
 	for _, b := range t.buckets {
 		if b.limit.TrackProvider {
-			b.observeProviderLimits(now, told)
+			b.observeProviderLimits(now, limits)
 		}
 	}
 }

@@ -70,12 +70,12 @@ func (r *Service) answers(now time.Duration, c *runtime.Commit, rec *machine.Ste
 	}
 	r.limiter.Settle(now, id, tokensOf(&rec.Usage))
 	if cmd, ok := c.Batch.Input.Command.(machine.AnswerModel); ok {
-		told := ProviderLimits{}
-		if heard := r.providerLimits[answerOf{key: c.Key, step: cmd.Step, attempt: cmd.Attempt}]; heard != nil {
-			told = *heard
+		limits := ProviderLimits{}
+		if reported := r.providerLimits[answerOf{key: c.Key, step: cmd.Step, attempt: cmd.Attempt}]; reported != nil {
+			limits = *reported
 		}
-		told.Wait = cmd.RetryAfter
-		r.limiter.ObserveProviderLimits(now, id, &told)
+		limits.Wait = cmd.RetryAfter
+		r.limiter.ObserveProviderLimits(now, id, &limits)
 	}
 	if rec.Next != 0 {
 		r.limiter.Retry(now, id, max(0, time.Duration(rec.NotBefore-at)))

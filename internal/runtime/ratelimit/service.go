@@ -213,10 +213,10 @@ type answerOf struct {
 	attempt int
 }
 
-// AnswerModel applies the outcome of a model call. told are the limits that the provider reported. They
+// AnswerModel applies the outcome of a model call. limits are the limits that the provider reported. They
 // are nil if it reported none. pause is how long the executor must wait before the next attempt, if
 // there is one.
-func (r *Service) AnswerModel(ctx context.Context, req runtime.Request, told *ProviderLimits) (answer runtime.Answer, pause time.Duration, err error) {
+func (r *Service) AnswerModel(ctx context.Context, req runtime.Request, limits *ProviderLimits) (answer runtime.Answer, pause time.Duration, err error) {
 	cmd, ok := req.Command.(machine.AnswerModel)
 	key, found := r.cfg.Engine.Find(req.RunRef)
 	if !ok || found != nil || !r.on.Load() {
@@ -224,9 +224,9 @@ func (r *Service) AnswerModel(ctx context.Context, req runtime.Request, told *Pr
 		return answer, 0, err
 	}
 	at := answerOf{key: key, step: cmd.Step, attempt: cmd.Attempt}
-	if told != nil {
+	if limits != nil {
 		r.mu.Lock()
-		r.providerLimits[at] = told
+		r.providerLimits[at] = limits
 		r.mu.Unlock()
 	}
 	answer, err = r.cfg.Engine.Apply(ctx, req)

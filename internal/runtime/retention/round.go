@@ -192,20 +192,20 @@ func (s *sweep) run(ctx context.Context, st *machine.State) error {
 		// An imported run is kept for inspection, independent of its age.
 		return nil
 	}
-	rule, tally, began := &s.cfg.Rules[n], &s.usage[n], s.cfg.Clock.Elapsed()
+	rule, usage, began := &s.cfg.Rules[n], &s.usage[n], s.cfg.Clock.Elapsed()
 	key := runtime.RunKey{Namespace: s.ns, ID: st.RunID}
 	size := int64(0)
-	tally.runs++
+	usage.runs++
 	if rule.MaxBytes > 0 {
 		bytes, err := s.cfg.Store.RunBytes(ctx, s.ns, st.RunID)
 		if err != nil {
 			return err
 		}
 		size = bytes
-		tally.bytes += size
+		usage.bytes += size
 	}
 	now := s.cfg.Clock.Now()
-	if tally.faults >= mostFaults || rule.neverArchives(st) || s.fresh(st, now) || !rule.expires(tally, st, now) {
+	if usage.faults >= mostFaults || rule.neverArchives(st) || s.fresh(st, now) || !rule.expires(usage, st, now) {
 		return nil
 	}
 	defer s.pause(ctx, began)
@@ -214,8 +214,8 @@ func (s *sweep) run(ctx context.Context, st *machine.State) error {
 	}
 	taken := s.take(ctx, key, st, rule, size)
 	s.cfg.OnResult(taken)
-	if tally.faults++; taken.Err == nil {
-		tally.faults = 0
+	if usage.faults++; taken.Err == nil {
+		usage.faults = 0
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (p *pages) take() int64 {
 }
 
 // give returns reserved bytes to the budget.
-func (p *pages) give(room int64) { p.used.Add(-room) }
+func (p *pages) give(bytes int64) { p.used.Add(-bytes) }
 
 // mayRead releases the memory of the last page and returns the bounds of the next page.
 func (w *Watch) mayRead() machine.Page {

@@ -34,10 +34,10 @@ type Header struct {
 }
 
 // ErrForeign means that the backup which the new backup should continue was not made by this store.
-var ErrForeign = errors.New("this store has not made the backup that this one is to follow on")
+var ErrForeign = errors.New("the store did not make the backup that the new backup continues")
 
 // ErrInvalid means that a file is not a complete backup, or that it is not the expected backup.
-var ErrInvalid = errors.New("not a whole backup")
+var ErrInvalid = errors.New("the backup is invalid or incomplete")
 
 // next returns the header of the backup that continues the backup parent. since is the last commit of
 // parent. "" and 0 select a full backup.
@@ -55,10 +55,10 @@ func next(from Source, parent string, since uint64, at int64) (Header, error) {
 // parseHeader decodes a header.
 func parseHeader(raw []byte) (h Header, err error) {
 	if err := json.Unmarshal(raw, &h); err != nil {
-		return h, fmt.Errorf("%w: its header: %w", ErrInvalid, err)
+		return h, fmt.Errorf("%w: cannot read its header: %w", ErrInvalid, err)
 	}
 	if h.Form != formVersion {
-		return h, fmt.Errorf("%w: its form is %d, this program reads %d", ErrInvalid, h.Form, formVersion)
+		return h, fmt.Errorf("%w: its format version is %d, this program reads %d", ErrInvalid, h.Form, formVersion)
 	}
 	return h, nil
 }

@@ -32,7 +32,7 @@ func sinceOf(view View, id string) (since uint64, err error) {
 	err = view(func(txn *layout.Txn) error {
 		value, err := layout.Get(txn, layout.BackupKey(id))
 		if err == nil && value == nil {
-			err = fmt.Errorf("%w: %s is of another store, of a copy of this one that went another way, or forgotten; take one of everything", ErrForeign, id)
+			err = fmt.Errorf("%w: %s belongs to another store, to a copy of this store, or is no longer known: make a full backup", ErrForeign, id)
 		}
 		if err != nil {
 			return err

@@ -55,7 +55,7 @@ type reader struct {
 func (r *reader) header() (Header, error) {
 	begin := make([]byte, len(magic))
 	if err := r.read(begin); err != nil || string(begin) != magic {
-		return Header{}, errors.Join(fmt.Errorf("%w: it does not begin as one", ErrInvalid), err)
+		return Header{}, errors.Join(fmt.Errorf("%w: the file does not begin with the mark of a backup", ErrInvalid), err)
 	}
 	kind, payload, err := r.frame()
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *reader) header() (Header, error) {
 func (r *reader) read(into []byte) error {
 	_, err := io.ReadFull(r.in, into)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it is cut short", ErrInvalid)
+		return fmt.Errorf("%w: the file is truncated", ErrInvalid)
 	}
 	r.sum.Write(into)
 	return err
@@ -103,7 +103,7 @@ func (r *reader) unpack(payload []byte) error {
 			op.Value, page, err = field(page)
 		}
 		if err == nil && (len(op.Key) < 5 || len(op.Key) > layout.MaxKey || !carried(op.Key[0])) && (len(op.Key) < 1 || op.Key[0] != layout.KindPack) {
-			err = fmt.Errorf("%w: a row of no known kind: %x", ErrInvalid, op.Key)
+			err = fmt.Errorf("%w: a row has an unknown kind: %x", ErrInvalid, op.Key)
 		}
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (r *reader) unpack(payload []byte) error {
 func field(b []byte) (field, rest []byte, err error) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)-size) {
-		return nil, nil, fmt.Errorf("%w: a row is cut", ErrInvalid)
+		return nil, nil, fmt.Errorf("%w: a row is truncated", ErrInvalid)
 	}
 	return b[size : size+int(n)], b[size+int(n):], nil
 }
@@ -133,11 +133,11 @@ func (r *reader) end(payload []byte, sum string) error {
 		return fmt.Errorf("%w: its end: %w", ErrInvalid, err)
 	}
 	if says.SHA256 != sum || says.Rows != r.rows || says.Bytes != r.bytes {
-		return fmt.Errorf("%w: it was changed: %d rows with the digest %s, its end says %d with %s", ErrInvalid, r.rows, sum, says.Rows, says.SHA256)
+		return fmt.Errorf("%w: the file was changed: it has %d rows with the digest %s, its end records %d with %s", ErrInvalid, r.rows, sum, says.Rows, says.SHA256)
 	}
 	var more [1]byte
 	if n, err := r.in.Read(more[:]); n > 0 || err != nil && !errors.Is(err, io.EOF) {
-		return errors.Join(fmt.Errorf("%w: something stands behind its end", ErrInvalid), err)
+		return errors.Join(fmt.Errorf("%w: there is data after its end", ErrInvalid), err)
 	}
 	return nil
 }

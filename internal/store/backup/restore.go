@@ -29,15 +29,15 @@ func Order(chain []Header) error {
 	for i, h := range chain {
 		switch {
 		case i == 0 && h.Parent != "":
-			return fmt.Errorf("%w: the first has not everything: it follows on %s", ErrInvalid, h.Parent)
+			return fmt.Errorf("%w: the first backup is not a full backup: it continues %s", ErrInvalid, h.Parent)
 		case i > 0 && h.Parent == "":
-			return fmt.Errorf("%w: number %d has everything and follows on none", ErrInvalid, i+1)
+			return fmt.Errorf("%w: number %d is a full backup, which continues no other", ErrInvalid, i+1)
 		case i > 0 && h.Parent != chain[i-1].ID:
-			return fmt.Errorf("%w: number %d follows on %s, the one before it is %s: one is missing, or the order is wrong", ErrInvalid, i+1, h.Parent, chain[i-1].ID)
+			return fmt.Errorf("%w: number %d continues %s, but the backup before it is %s: a backup is missing, or the order is wrong", ErrInvalid, i+1, h.Parent, chain[i-1].ID)
 		}
 	}
 	if len(chain) == 0 {
-		return fmt.Errorf("%w: there is none", ErrInvalid)
+		return fmt.Errorf("%w: no backup was given", ErrInvalid)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func restoreOne(ctx context.Context, to Target, last bool, open func() (io.ReadC
 		return writeAll(ctx, to, ops)
 	})
 	if err == nil && h.Format != to.Format {
-		err = fmt.Errorf("%w: it is of a store of format %d, this program's is %d", ErrInvalid, h.Format, to.Format)
+		err = fmt.Errorf("%w: it was made from a store of format %d, this program writes format %d", ErrInvalid, h.Format, to.Format)
 	}
 	return err
 }

@@ -118,9 +118,9 @@ func decodeHeader(b []byte) (h header, err error) {
 	}
 	h.sealed = b[modeAt] == modeSealed
 	for i := range h.wraps {
-		room := b[wrapsAt+i*wrapSize:][:wrapSize]
-		wrap := room[:secretSize]
-		if crc32.Checksum(wrap, castagnoli) == binary.BigEndian.Uint32(room[secretSize:]) {
+		slot := b[wrapsAt+i*wrapSize:][:wrapSize]
+		wrap := slot[:secretSize]
+		if crc32.Checksum(wrap, castagnoli) == binary.BigEndian.Uint32(slot[secretSize:]) {
 			h.wraps[i] = bytes.Clone(wrap)
 		}
 	}

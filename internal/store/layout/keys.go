@@ -40,7 +40,7 @@ const (
 	KindImport    = 'x' // x <run>                    import under way
 
 	KindSubscription = 'l' // l <kind> <run> <id>      subscription
-	KindDeadLetter   = 'y' // y <kind> <run> <id> <n>  delivery that was given up
+	KindDeadLetter   = 'y' // y <kind> <run> <id> <n>  delivery that failed after its last attempt
 
 	KindNamespace = 'z' // z <name>                 number of a namespace; in namespace 0
 

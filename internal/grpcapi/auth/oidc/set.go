@@ -76,7 +76,7 @@ func NewSet(list []Issuer, old *Set, lost func()) (*Set, error) {
 			continue
 		}
 		if s.issuers[one.Issuer] != nil || prefixes[one.Prefix] {
-			faults = append(faults, fmt.Errorf("issuer %q: it, or its prefix %q, is there twice", one.Issuer, one.Prefix))
+			faults = append(faults, fmt.Errorf("issuer %q: the issuer, or its prefix %q, occurs twice in the file", one.Issuer, one.Prefix))
 			continue
 		}
 		prefixes[one.Prefix] = true
@@ -206,7 +206,7 @@ func (s *Set) checkExpiry(id *Identity) error {
 // Revalidate returns the identity according to the current rules and keys.
 func (s *Set) Revalidate(id *Identity) (*Identity, error) {
 	if s == nil || s.issuers[id.issuer] == nil || !s.issuers[id.issuer].keys.counts(id.key) {
-		return nil, unknown("the issuer of the token, or its key, no longer counts here")
+		return nil, unknown("the issuer of the token, or the key that signed it, is no longer accepted")
 	}
 	p, err := s.issuers[id.issuer].principal(id.claims)
 	if err != nil {
@@ -221,15 +221,15 @@ func (s *Set) Revalidate(id *Identity) (*Identity, error) {
 func (s *Set) verify(ctx context.Context, token string) (*Identity, error) {
 	signed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil || len(signed.Headers) != 1 {
-		return nil, unknown("the bearer token is none of this server's, and no signed JSON web token")
+		return nil, unknown("the bearer token is neither in the token file nor a signed JSON web token")
 	}
 	var says jwt.Claims
 	if err := signed.UnsafeClaimsWithoutVerification(&says); err != nil {
-		return nil, unknown("the token's claims cannot be read")
+		return nil, unknown("the claims of the token cannot be decoded")
 	}
 	issuer, header := s.issuers[says.Issuer], signed.Headers[0]
 	if issuer == nil || !slices.Contains(issuer.algorithms, jose.SignatureAlgorithm(header.Algorithm)) {
-		return nil, unknown("the token is of no issuer that counts here, or signed in a way that does not")
+		return nil, unknown("the issuer of the token, or its signature algorithm, is not accepted by this server")
 	}
 	key, ok, err := issuer.keys.find(ctx, header.KeyID)
 	switch {
@@ -238,14 +238,14 @@ func (s *Set) verify(ctx context.Context, token string) (*Identity, error) {
 	case err != nil:
 		return nil, &machine.Error{
 			Code: machine.CodeUnavailable, Reason: "KEYS_UNAVAILABLE", RetryAfter: int64(notBefore),
-			Message: "the keys of the token's issuer could not be fetched: nobody can say whose it is",
+			Message: "the keys of the token's issuer could not be fetched, so the signature cannot be checked: try again later",
 		}
 	case !ok || key.Algorithm != "" && key.Algorithm != header.Algorithm:
-		return nil, unknown("the token is signed by no key that its issuer publishes")
+		return nil, unknown("the key that signed the token is not among the keys that its issuer publishes")
 	}
 	said := claims{}
 	if err := signed.Claims(key.Key, &says, &said); err != nil {
-		return nil, unknown("the token's signature is not its issuer's")
+		return nil, unknown("the signature of the token is wrong")
 	}
 	return s.judge(issuer, &says, said, key)
 }
@@ -258,11 +258,11 @@ func (s *Set) judge(issuer *issuing, says *jwt.Claims, said claims, key publishe
 	case errors.Is(err, jwt.ErrExpired):
 		return nil, Expired()
 	case errors.Is(err, jwt.ErrInvalidAudience):
-		return nil, refused("the token is for another audience")
+		return nil, refused("the audience (aud) of the token does not include this server")
 	case err != nil:
-		return nil, refused("the token does not hold yet, or not here")
+		return nil, refused("the token is not valid yet (nbf, iat)")
 	case says.Expiry == nil:
-		return nil, refused("the token has no end (exp)")
+		return nil, refused("the token has no expiry time (exp)")
 	}
 	p, err := issuer.principal(said)
 	if err != nil {
@@ -275,7 +275,7 @@ func unknown(message string) error { return refuse("TOKEN_UNKNOWN", message) }
 func refused(message string) error { return refuse("TOKEN_REFUSED", message) }
 
 // Expired returns the error for a token that has expired.
-func Expired() error { return refuse("TOKEN_EXPIRED", "the token has ended: get another one") }
+func Expired() error { return refuse("TOKEN_EXPIRED", "the token has expired: get a new one") }
 
 func refuse(reason, message string) error {
 	return &machine.Error{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}

@@ -498,7 +498,7 @@ func TestRead(t *testing.T) {
 		strings.Replace(good, "{fixed: [red]}", "{fixed: [Red]}", 1):                        `"Red" is no name`,
 		strings.Replace(good, "{fixed: [red]}", "{all: true, claim: x}", 1):                 "exactly one of",
 		good + "  prefix: \"cert:\"":                                                        "prefix",
-		good + strings.TrimPrefix(good, "issuers:\n"):                                       "is there twice",
+		good + strings.TrimPrefix(good, "issuers:\n"):                                       "occurs twice in the file",
 	} {
 		list, err := Read(write("bad", text))
 		if err == nil {

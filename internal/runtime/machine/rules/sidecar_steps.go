@@ -9,7 +9,7 @@ import (
 )
 
 // This file handles steps that the sidecar itself requests (semantics §9). Such a step asks whether an
-// attempt of another step happened, or undoes an effect. Like other steps it has attempts and a
+// attempt of another step happened, or compensates an effect. Like other steps it has attempts and a
 // deadline. Turns do not see it, and budgets do not prevent it.
 
 // ask issues a step that the sidecar itself requests. The engine stamps its payload, see [Unfilled].

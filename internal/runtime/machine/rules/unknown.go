@@ -136,14 +136,14 @@ func (t *txn) settleStale(c *machine.AnswerModel) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		ignored = machine.IgnoredTerminal
 	}
-	bound, owed := t.releaseReservation(c.Step, c.Attempt)
-	if owed {
+	bound, unreported := t.releaseReservation(c.Step, c.Attempt)
+	if unreported {
 		c.Usage = t.reported(c, bound)
 	}
 	if used, err := t.price(c.Usage); err == nil {
 		c.Usage = used
 	}
-	if u := &c.Usage; u.InputTokens|u.OutputTokens|u.CostMicro == 0 && u.ToolCalls == 0 && !owed || closedLease(t.s) {
+	if u := &c.Usage; u.InputTokens|u.OutputTokens|u.CostMicro == 0 && u.ToolCalls == 0 && !unreported || closedLease(t.s) {
 		return ignored, nil
 	}
 	note := &machine.ModelUpdated{Step: c.Step, Attempt: c.Attempt, Usage: c.Usage}

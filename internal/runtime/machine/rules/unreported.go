@@ -101,30 +101,30 @@ func (t *txn) settleAtBound(o machine.UnreportedUsage) {
 // releaseReservation releases the bound of a call whose usage was reported. had reports whether such a
 // bound was reserved. releaseReservation also clears the bound of a pending round that waits to be
 // requested again.
-func (t *txn) releaseReservation(step uint32, attempt int) (owed machine.UnreportedUsage, had bool) {
+func (t *txn) releaseReservation(step uint32, attempt int) (unreported machine.UnreportedUsage, had bool) {
 	if !t.keepsReservations() {
-		return owed, false
+		return unreported, false
 	}
 	if i := FindStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.s.Steps[i].Attempt == attempt {
-		owed = boundOfCall(&t.s.Steps[i])
+		unreported = boundOfCall(&t.s.Steps[i])
 		m := t.model(i)
 		m.Tokens, m.CostMicro, m.Output = 0, 0, 0
-		return owed, owed.Bound != (machine.Amount{})
+		return unreported, unreported.Bound != (machine.Amount{})
 	}
 	if t.s.Account == nil {
-		return owed, false
+		return unreported, false
 	}
 	i := slices.IndexFunc(t.s.Account.Unreported, func(o machine.UnreportedUsage) bool { return o.Step == step && o.Attempt == attempt })
 	if i < 0 {
-		return owed, false
+		return unreported, false
 	}
 	account := t.account()
-	owed = account.Unreported[i]
+	unreported = account.Unreported[i]
 	account.Unreported = slices.Delete(slices.Clone(account.Unreported), i, i+1)
 	if len(account.Unreported) == 0 {
 		account.Unreported = nil
 	}
-	return owed, true
+	return unreported, true
 }
 
 // settleOlder handles an answer to an attempt that is older than the pending attempt. The usage of the
@@ -144,12 +144,12 @@ func (t *txn) closeAccount() {
 		return
 	}
 	account := t.account()
-	owed := account.Unreported
+	unreported := account.Unreported
 	account.Unreported = nil
 	if !account.Leased {
 		return
 	}
-	for _, o := range owed {
+	for _, o := range unreported {
 		t.settleAtBound(o)
 	}
 }

@@ -143,7 +143,8 @@ func (f *flow) take(e *Endpoint, piece string) {
 	}
 }
 
-// keyPrefixLen returns how many bytes at the end of a text could be the start of the key.
+// keyPrefixLen returns how many bytes at the end of a text could be the start of the endpoint's API key. They are held back until the
+// next piece shows whether they are, because the key must not appear in a text.
 func (e *Endpoint) keyPrefixLen(text string) int {
 	for n := min(len(text), len(e.Key)-1); n > 0; n-- {
 		if strings.HasSuffix(text, e.Key[:n]) {

@@ -41,7 +41,7 @@ func (a *Answer) Ended() bool {
 }
 
 // concluded adds the final artifacts to an answer if its input ended the run. It is called after the
-// run's turn is released. This is safe, because a run that has ended does not change any more.
+// run's execution slot is released. This is safe, because a run that has ended does not change any more.
 func (e *Engine) concluded(ctx context.Context, ns uint32, by *Principal, answer Answer, err error) (Answer, error) {
 	if err != nil || answer.State == nil || !answer.Ended() || !by.Scopes.Any(ScopeRunsRead|ScopeRunsWrite) {
 		return answer, err

@@ -16,8 +16,8 @@ import (
 
 // The phases of an input, in order. Each line names what protects the phase.
 //
-//  1. queue: [runTable.acquire] gives the run's turn to one input at a time, first come, first
-//     served. Phases 2 to 5 run in that turn, so no two inputs of one run overlap.
+//  1. queue: [runTable.acquire] gives the run's execution slot to one input at a time, first come, first
+//     served. Phases 2 to 5 run while the input holds the slot, so no two inputs of one run overlap.
 //  2. stamp: time, token and authority become part of the Input (stamp.go, authority.go). No lock.
 //     After this phase the machine needs no more data from outside.
 //  3. decide: rules.Step, a pure function, called through the ledger of accounts. It changes
@@ -25,7 +25,7 @@ import (
 //  4. commit: Store.Commit returns after the sync. Before the commit no reader sees the new state,
 //     after it all do ([runTable.committed]); in between, readers ask the store.
 //  5. follow: the observers in Hooks.OnCommitLocked receive the commit in the order of the run.
-//     Then the turn is released. Then timers and the observers in Hooks.OnCommit receive the
+//     Then the slot is released. Then timers and the observers in Hooks.OnCommit receive the
 //     commit. The caller gets its answer last.
 
 // operation is one input while the engine executes it.
@@ -66,10 +66,10 @@ func (c *operation) maxLoad() int64 {
 	return 1
 }
 
-// Apply executes one input: it waits for the run's turn, loads the state, asks the policy and the machine, commits, and notifies the
+// Apply executes one input: it waits for the run's execution slot, loads the state, asks the policy and the machine, commits, and notifies the
 // observers.
 //
-// ctx bounds only the wait for the run's turn. An input that was accepted is executed even if the caller has gone; the caller can repeat
+// ctx bounds only the wait for the run's execution slot. An input that was accepted is executed even if the caller has gone; the caller can repeat
 // it with the same ID to get the result.
 //
 // Errors are *[machine.Error] or the error of ctx. An Answer may come together with an error (STEP_MISMATCH): then the input was
@@ -89,7 +89,7 @@ func (e *Engine) Apply(ctx context.Context, req Request) (Answer, error) {
 	return e.concluded(ctx, key.Namespace, &req.Principal, answer, err)
 }
 
-// apply waits for the run's turn and executes the operation in the caller's goroutine. If the caller gives
+// apply waits for the run's execution slot and executes the operation in the caller's goroutine. If the caller gives
 // up, another goroutine executes it.
 func (e *Engine) apply(ctx context.Context, c *operation) (Answer, error) {
 	if err := ctx.Err(); err != nil {
@@ -126,7 +126,7 @@ func (e *Engine) applyDetached(ctx context.Context, entry *runEntry, w *waiter, 
 	_, _ = e.execute(ctx, entry, c)
 }
 
-// execute executes one operation while the run's turn is held, then releases the turn.
+// execute executes one operation while the run's execution slot is held, then releases the slot.
 func (e *Engine) execute(ctx context.Context, entry *runEntry, c *operation) (Answer, error) {
 	t := &execution{e: e, op: c, runEntry: entry, state: entry.state, program: entry.program}
 	defer e.finish(entry, t)
@@ -135,7 +135,7 @@ func (e *Engine) execute(ctx context.Context, entry *runEntry, c *operation) (An
 	return answer, err
 }
 
-// finish ends the turn: it puts the new state in the run table, so that the next input finds it, and notifies
+// finish releases the execution slot: it puts the new state in the run table, so that the next input finds it, and notifies
 // the observers. If the operation panicked, no state is kept in the run table.
 func (e *Engine) finish(entry *runEntry, t *execution) {
 	if !t.ended {
@@ -161,11 +161,11 @@ func notify(followers []Observer, c *Commit) {
 	}
 }
 
-// execution is the execution of one operation in its run's turn.
+// execution is the execution of one operation that holds the execution slot of its run.
 type execution struct {
 	e  *Engine
 	op *operation
-	// runEntry is the entry of the run in the run table. This execution holds the run's turn.
+	// runEntry is the entry of the run in the run table. This execution holds the run's execution slot.
 	runEntry *runEntry
 	// state and program belong to the run. state is nil if it is not loaded, or if it was dropped after a failed commit.
 	state   *machine.State

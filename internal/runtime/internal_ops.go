@@ -24,7 +24,7 @@ func (e *Engine) ApplyInternal(ctx context.Context, key RunKey, command machine.
 	return e.apply(ctx, &operation{key: key, principal: Principal{Subject: OwnName}, internal: true, command: command})
 }
 
-// WithRunLock calls do while it holds the run's turn, so that no input of the run is executed at the
+// WithRunLock calls do while it holds the run's execution slot, so that no input of the run is executed at the
 // same time. do must not apply an input of the same run. Errors: the error of do, or QUEUE_FULL.
 func (e *Engine) WithRunLock(key RunKey, do func() error) error {
 	entry, err := e.runTable.acquireWait(key)
@@ -35,7 +35,7 @@ func (e *Engine) WithRunLock(key RunKey, do func() error) error {
 	return do()
 }
 
-// Evict calls do while it holds the run's turn, like [Engine.WithRunLock]. Afterwards no state of the
+// Evict calls do while it holds the run's execution slot, like [Engine.WithRunLock]. Afterwards no state of the
 // run is cached.
 func (e *Engine) Evict(key RunKey, do func() error) error {
 	entry, err := e.runTable.acquireWait(key)

@@ -36,11 +36,11 @@ func (f ObserverFunc) OnCommit(c *Commit) { f(c) }
 
 // Hooks are the observers of commits. Each list is called in its order. They must be set before the first input ([Engine.Attach]).
 type Hooks struct {
-	// OnCommitLocked are called while the run's turn is held, after the sync and before the next input
+	// OnCommitLocked are called while the run's execution slot is held, after the sync and before the next input
 	// of the run is executed. They receive the states of a run in order. They block only this run. They
 	// must not wait for a run.
 	OnCommitLocked []Observer
-	// OnCommit are called after the run's turn is released and the new state can be read. They block
+	// OnCommit are called after the run's execution slot is released and the new state can be read. They block
 	// only the caller of the input. They may receive two commits of the same run in any order.
 	OnCommit []Observer
 	// OnVolatileChange are called when a run has changed without a record, because its turn was sent to

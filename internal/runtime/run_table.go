@@ -18,13 +18,13 @@ const runShards = 64
 // runTable holds the queue of inputs and the cached state of each run. It assumes that this process
 // owns every run of the store, so that there is no other queue for a run. No other code in this package
 // depends on this assumption: [runTable.acquire] is the place where a run of another owner would be
-// rejected. An entry exists while an input holds or waits for the turn of the run, or while the state
+// rejected. An entry exists while an input holds or waits for the execution slot of the run, or while the state
 // of the run is cached. cache.LRU is not used, because entries in use must not be evicted and do not
 // count in the size of the cache.
 //
 // Locks and order: each shard has a mutex, which is held for a few instructions and never during a
-// wait. The turn of a run is not a lock. One goroutine at a time has the turn, in the order of the
-// calls of acquire, and keeps it for the duration of a commit.
+// wait. The execution slot of a run is not a mutex. One goroutine at a time holds the slot, in the order
+// of the calls of acquire, and keeps it for the duration of a commit.
 type runTable struct {
 	seed   maphash.Seed
 	shards [runShards]runShard
@@ -45,7 +45,7 @@ type runShard struct {
 // runEntry holds the queue and the cached state of one run. The mutex of the shard guards all fields.
 type runEntry struct {
 	key RunKey
-	// busy reports whether an input has the turn.
+	// busy reports whether an input holds the execution slot.
 	busy bool
 	// commitInFlight reports whether a commit of the run is in progress. Then the store may already
 	// contain and return a newer state than the cached one.
@@ -58,9 +58,9 @@ type runEntry struct {
 	newer, older   *runEntry
 }
 
-// waiter is one input that waits for its turn.
+// waiter is one input that waits for the execution slot of its run.
 type waiter struct {
-	// granted receives one value when the waiter has the turn.
+	// granted receives one value when the waiter has the slot.
 	granted chan struct{}
 	next    *waiter
 }
@@ -84,8 +84,8 @@ func (s *runTable) shard(key RunKey) *runShard {
 	return &s.shards[maphash.String(s.seed, key.ID)&(runShards-1)]
 }
 
-// acquire requests the run's turn. If the returned waiter is nil, the caller has the turn. Otherwise it
-// has the turn when the waiter is granted. The caller must end every turn with release.
+// acquire requests the run's execution slot. If the returned waiter is nil, the caller has the slot. Otherwise it
+// has the slot when the waiter is granted. The caller must free every slot with release.
 func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -109,7 +109,7 @@ func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
 	return entry, w, nil
 }
 
-// acquireWait acquires the run's turn. It waits without a time limit.
+// acquireWait acquires the run's execution slot. It waits without a time limit.
 func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
 	entry, w, err := s.acquire(key)
 	if w != nil {
@@ -119,8 +119,8 @@ func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
 	return entry, err
 }
 
-// release ends the turn of an entry. state replaces the cached state; if it is nil, the cached state is
-// removed. If another input waits, it gets the turn.
+// release frees the execution slot of an entry. state replaces the cached state; if it is nil, the cached state is
+// removed. If another input waits, it gets the slot.
 func (s *runTable) release(entry *runEntry, state *machine.State, prog *packcache.Program) {
 	shard := s.shard(entry.key)
 	shard.mu.Lock()
@@ -140,7 +140,7 @@ func (s *runTable) release(entry *runEntry, state *machine.State, prog *packcach
 	shard.evict()
 }
 
-// committing marks the start of a commit. The caller holds the turn of the entry. Until the outcome of
+// committing marks the start of a commit. The caller holds the execution slot of the entry. Until the outcome of
 // the commit is known, only the store knows which state is the newest readable one.
 func (s *runTable) committing(entry *runEntry) {
 	shard := s.shard(entry.key)
@@ -149,7 +149,7 @@ func (s *runTable) committing(entry *runEntry) {
 	entry.commitInFlight = true
 }
 
-// committed publishes the stored state. It must be called before the turn is released.
+// committed publishes the stored state. It must be called before the slot is released.
 func (s *runTable) committed(entry *runEntry, state *machine.State) {
 	shard := s.shard(entry.key)
 	shard.mu.Lock()

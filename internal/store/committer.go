@@ -50,7 +50,8 @@ type committer struct {
 	cursors    map[uint32]uint64
 	recentSeqs recentSeqs
 	knownIDs   knownIDs
-	// sentGuarded contains the guarded values of the last group that was sent.
+	// sentGuarded are the values that the last group set for keys that preconditions may read. Readers
+	// of the store may not see these values yet.
 	sentGuarded map[string][]byte
 	flight      *group
 	ts          uint64

@@ -192,7 +192,7 @@ func (c *committer) checkSeq(g *group, w *Writes) error {
 	return nil
 }
 
-// lookup reads the value that a guarded key will have after the earlier groups are stored.
+// lookup reads the value that a key of a precondition will have after the earlier groups are stored.
 func (c *committer) lookup(g *group, key []byte) ([]byte, error) {
 	if v, ok := g.guarded[string(key)]; ok {
 		return v, nil

@@ -27,9 +27,9 @@ type Handler struct {
 	Signer *Signer
 	// Conn is an in-process connection to the server.
 	Conn grpc.ClientConnInterface
-	// Enter returns a context for calls as the principal of a link. The handler calls leave when it
-	// needs the context no more. The error is a status if the principal that made the link has lost its
-	// right.
+	// Enter returns a context in which calls have the rights of the principal that made a decision
+	// link. The handler calls leave when it no longer needs the context. The error is a gRPC status if
+	// this principal has lost its right.
 	Enter func(r *http.Request, l *Link) (ctx context.Context, leave func(), err error)
 	// Refused is called for a request whose token is not authentic.
 	Refused func(r *http.Request, err error)

@@ -86,7 +86,7 @@ type (
 		// Step is the delegation whose agent receives the parts. If it is 0, the next turn receives
 		// them.
 		Step uint32
-		// Scopes are the scopes that the record's principal had when it answered the agent. They are
+		// Scopes are the scopes of the caller that sent the parts to the agent, at that time. They are
 		// empty if Step is 0.
 		Scopes []string
 	}

@@ -47,8 +47,9 @@ func newRecordFilter(r *Service, ns uint32, want Filter, snapshots bool) *record
 	}
 }
 
-// entry returns the matching records of an entry, including records that the caller has already received. After an error, the data of the
-// run is computed from the journal again.
+// entry returns the records of a journal entry that match the filter. They may include records that the
+// caller has already received. After an error, the next call reads the data of the run from the journal
+// again.
 func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]runtime.RecordRow, error) {
 	tr, err := f.track(ctx, entry)
 	if err != nil || tr.skip {

@@ -17,11 +17,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// Name is the file of keys in a store's directory.
+// Name is the file in a store's directory that contains the encryption keys of the runs. The number of
+// bytes of each field is in parentheses.
 //
 //	magic(8) | version(4) | id(16) | mode(1)
-//	two wraps of the file's own key, each sealed(60) | CRC-32C(4), in an encrypted directory
-//	slots from slotsAt on, each state(1) | at(8) | secret(60) | CRC-32C(4) | 0...
+//	only in an encrypted directory, two copies of the file's own key: sealed(60) | CRC-32C(4)
+//	from slotsAt on, one slot for each run: state(1) | at(8) | secret(60) | CRC-32C(4) | 0...
 //
 // In a directory without encryption a secret is the key, followed by 28 zero bytes. In an encrypted
 // directory it is the key sealed under the file's key. In a destroyed slot it is all zeros.

@@ -26,7 +26,8 @@ type Made struct {
 	keys []byte
 	// Entry is the index in Ops of the entry's own row.
 	Entry int
-	// Run is the head key of the run. The run's last seq must be equal to Prev, and becomes Last.
+	// Run is the key of the run's head row. The seq in that row must be Prev, and the write changes it
+	// to Last.
 	Run        []byte
 	RunID      string
 	Prev, Last uint64

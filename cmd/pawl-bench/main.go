@@ -1,5 +1,5 @@
-// Command pawl-bench measures the speed and the size of the sidecar on this machine. It is a binary of
-// its own, so that the product's binary does not carry the load generator.
+// Command pawl-bench measures the speed and the size of the sidecar on this machine. It is a separate
+// binary, so that the binary of the product does not contain the load generator.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
-// version is set by the linker, as that of pawl; "" = not set.
+// version is the version of this program. The linker sets it. It is "" if the linker did not set it.
 var version string
 
 func main() {
@@ -48,7 +48,7 @@ func execute(ctx context.Context, p *output.Printer, args []string) int {
 	return output.ExitCode(err)
 }
 
-// benchChild is the hidden command that every process of a bench is started by.
+// benchChild is the name of the hidden command that starts a process of a benchmark.
 const benchChild = "bench-child"
 
 const benchLong = `Measures throughput, latency, memory and disk use of the sidecar on this machine. Every commit is
@@ -158,8 +158,8 @@ func runBench(ctx context.Context, p *output.Printer, opts load.Options) error {
 	return err
 }
 
-// newBenchChild runs one process of a bench; its parent talks to it over
-// standard input and output.
+// newBenchChild returns the command that runs one process of a benchmark. The parent process controls
+// it over standard input and output.
 func newBenchChild(p *output.Printer) *cobra.Command {
 	spec := load.ChildSpec{In: os.Stdin, Out: p.Out}
 	cmd := &cobra.Command{

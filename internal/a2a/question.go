@@ -19,13 +19,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Limits of the arguments of a call in a question, in bytes: in its data, and in its text for people.
+// maxQuestionPayload limits the arguments of a call in the data part of a question, and maxQuestionText
+// limits them in its text for people. Both are in bytes.
 const (
 	maxQuestionPayload = 64 << 10
 	maxQuestionText    = 1024
 )
 
-// digestMark begins the digest of a call in messages.
+// digestMark is the prefix of a digest of a call's arguments in messages.
 const digestMark = "sha256:"
 
 // heldCall is a call that the pack holds or has held, about which a person is asked.
@@ -37,12 +38,12 @@ type heldCall struct {
 	why     string
 	// deadline is the time limit of the decision, Unix nanoseconds.
 	deadline int64
-	// open means that the call waits for a decision.
+	// open reports whether the call still waits for a decision.
 	open bool
 }
 
-// redaction hides values of held calls from a reader. nil hides none. A reader that may not see the values may not decide
-// about them either.
+// redaction hides values of held calls from a reader. A nil redaction hides nothing. A reader that may
+// not see the values may not decide about the calls either.
 type redaction struct{ hidden *pack.Hidden }
 
 // redactsArguments reports whether the arguments of a tool are sensitive.
@@ -115,8 +116,8 @@ func (p *projector) holds() bool {
 	return slices.ContainsFunc(p.held, func(h heldCall) bool { return h.open })
 }
 
-// updateQuestion adds the calls that wait for a decision to the question, if one of them is new or gone. It reports
-// whether the last sent question is out of date.
+// updateQuestion adds the calls that wait for a decision to the question, if a call was added or
+// removed since the last question. It reports whether the last sent question is out of date.
 func (p *projector) updateQuestion() (stale bool) {
 	again, asked := p.questionChanged, p.questionHasHeld
 	p.questionChanged, p.questionHasHeld = false, p.holds() && !p.final.Terminal()

@@ -210,7 +210,7 @@ func queryValue(field protoreflect.FieldDescriptor, text string) json.RawMessage
 		return json.RawMessage(text)
 	}
 	if field.Message() != nil && field.Message().FullName() == (&timestamppb.Timestamp{}).ProtoReflect().Descriptor().FullName() {
-		// The client did not escape a plus sign in the time.
+		// A plus sign that the client did not escape was decoded as a space.
 		text = strings.ReplaceAll(text, " ", "+")
 	}
 	raw, _ := json.Marshal(text)

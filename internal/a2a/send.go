@@ -65,7 +65,7 @@ func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (ru
 	return answer, m, err
 }
 
-// checkSend checks a message as far as that is possible without its task.
+// checkSend makes the checks of a message that do not need its task.
 func (s *Service) checkSend(m *inbound) (err error) {
 	msg, conf := m.req.GetMessage(), m.req.GetConfiguration()
 	switch {
@@ -90,7 +90,8 @@ func (s *Service) checkSend(m *inbound) (err error) {
 	return m.checkModes()
 }
 
-// historyOf returns the requested number of messages of the history; nil means all.
+// historyOf returns the maximum number of history messages in the response. nil means that all messages
+// are returned.
 func historyOf(conf *a2apb.SendMessageConfiguration) *int32 {
 	if conf == nil {
 		return nil
@@ -124,7 +125,7 @@ func (m *inbound) checkModes() error {
 	return failAt(contentType, "configuration.acceptedOutputModes", "the agent answers with %s", strings.Join(def.OutputModes, ", "))
 }
 
-// modeOf returns the media type of a part, or "" if the sender does not say.
+// modeOf returns the media type of a part. It returns "" if the sender did not set one.
 func modeOf(p *machine.Part) string {
 	switch {
 	case p.MediaType != "":

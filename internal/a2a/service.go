@@ -38,7 +38,7 @@ type Engine interface {
 	NamespaceName(number uint32) string
 }
 
-// Host is the server that the service runs on.
+// Host is the server that serves the requests of the service.
 type Host interface {
 	// Principal returns the authenticated caller of a call.
 	Principal(ctx context.Context) runtime.Principal
@@ -50,10 +50,10 @@ type Host interface {
 	CheckNamespace(ctx context.Context, fullMethod string, request any) error
 	// Completed records the outcome of an admitted HTTP request in the audit log.
 	Completed(ctx context.Context, fullMethod string, request any, err error)
-	// AcquireWaitSlot takes a place among the calls of a namespace that wait. Its context ends when the
-	// server drains or the caller loses its right; leave gives the place back.
+	// AcquireWaitSlot takes one of the places for waiting calls of a namespace. The returned context
+	// ends when the server drains or when the caller loses its right. leave frees the place.
 	AcquireWaitSlot(ctx context.Context, fullMethod, namespace string) (stay context.Context, leave func(), err error)
-	// Addr and HTTPAddr return the bound addresses. "" means that there is no such port.
+	// Addr and HTTPAddr return the bound addresses. "" means that the server has no such port.
 	Addr() string
 	HTTPAddr() string
 	// Secured reports whether the ports use TLS, and whether callers must show a token or a
@@ -82,7 +82,7 @@ type Config struct {
 	InProcess bool
 	// LenientVersion accepts calls without the header A2A-Version as version 1.0.
 	LenientVersion bool
-	// RequiredExtensions are those of [Extensions] that a caller must declare.
+	// RequiredExtensions are the extensions from [Extensions] that a caller must declare.
 	RequiredExtensions []string
 	// CardKey signs the cards. If it is nil, they are not signed.
 	CardKey *CardKey
@@ -140,8 +140,8 @@ func (s *Service) problem(ctx context.Context, method string, err error) *Error 
 	return e
 }
 
-// caller returns the caller of a call to an agent in the engine's form, in the namespace that the tenant names, otherwise
-// in the caller's own.
+// caller returns the caller of an agent in the engine's form. Its namespace is the one that the tenant
+// names. Without a tenant it is the caller's own namespace.
 func (s *Service) caller(ctx context.Context, tenant string) runtime.Call {
 	call := runtime.Call{Principal: s.host.Principal(ctx)}
 	if call.Namespace, _ = validate.SplitTenant(tenant); call.Namespace == "" {

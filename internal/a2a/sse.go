@@ -19,9 +19,9 @@ type events struct {
 	headerSent bool
 }
 
-// send implements [sendFunc]. It writes it.id as the event's `id:`. A client that reconnects sends the
-// id back in the header Last-Event-ID. An item without a response becomes a comment that keeps the
-// connection alive.
+// send implements [sendFunc]. It writes the id of the item as the event's `id:` field. A client that
+// reconnects sends this id in the header Last-Event-ID. An item without a response becomes a comment
+// that keeps the connection alive.
 func (e *events) send(it item) error {
 	if it.StreamResponse == nil {
 		if !e.headerSent {

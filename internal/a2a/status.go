@@ -22,7 +22,7 @@ func endState(status machine.Status, reason string) a2apb.TaskState {
 	return a2apb.TaskState_TASK_STATE_FAILED
 }
 
-// taskState returns the task state of a run, as far as its journal shows it.
+// taskState returns the task state of a run, computed from the run's journal.
 func taskState(s *machine.State) a2apb.TaskState {
 	switch {
 	case s.Status.Terminal():

@@ -21,8 +21,8 @@ type item struct {
 	id uint64
 }
 
-// drains is the reason of the error of a host that drains. lookFor limits the last read of a task then, because a draining
-// host does not wait for HTTP answers.
+// drains is the reason in the error of a host that drains. lookFor limits the last read of a task in
+// this case, because a draining host does not wait for HTTP responses.
 const (
 	drains  = "DRAINING"
 	lookFor = 200 * time.Millisecond
@@ -94,8 +94,8 @@ func (s *Service) settle(ctx context.Context, m *inbound, answer runtime.Answer)
 	return t, f, nil
 }
 
-// follow opens the records of a run, with everything until now folded. A run that the answer has started is read from the
-// answer.
+// follow opens a tail of the records of a run and processes all records that exist now. If the answer
+// started the run, its first state is taken from the answer.
 func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtime.Answer) (*tail, *fold, error) {
 	graph, err := s.graph(ctx, answer.State)
 	if err != nil {
@@ -185,9 +185,9 @@ type taskView struct {
 	left *machine.State
 }
 
-// currentTask returns the present state of the task whose message was accepted while the host
-// drains. The client gets it at once, because a repeat would be another message. If the host
-// can no longer be read, it returns an error that says so.
+// currentTask returns the current state of a task whose message was accepted while the host drains. The
+// client receives it at once, because a repeated message would be a different message. If the host
+// cannot be read any more, currentTask returns an error that says so.
 func (s *Service) currentTask(ctx, stay context.Context, m *inbound, k taskView, err error) (*a2apb.Task, error) {
 	refusal, ended := errors.AsType[*machine.Error](context.Cause(stay))
 	switch {
@@ -208,8 +208,9 @@ func (s *Service) currentTask(ctx, stay context.Context, m *inbound, k taskView,
 	return k.view(historyOf(m.req.GetConfiguration()), true), nil
 }
 
-// subscribe executes SubscribeToTask. It sends the present task, then its events until the task has ended. A resumed stream
-// begins with the task at the position of its reader, and misses no event.
+// subscribe executes SubscribeToTask. It sends the current task, then the events of the task until the
+// task has ended. A resumed stream begins with the task at the position of its reader, so the reader
+// misses no event.
 func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskRequest, to sendFunc) error {
 	if s.cfg.NoStreams {
 		return noStreams()
@@ -252,15 +253,15 @@ type stream struct {
 	to      sendFunc
 	// past is the last record that the sent task contains.
 	past uint64
-	// taskSent means that the task was sent, so that later events are sent one by one.
+	// taskSent reports whether the task was sent. From then on each event is sent when it occurs.
 	taskSent bool
 	// held are the events to send after the task.
 	held []event
 	done func(a2apb.TaskState) bool
 }
 
-// grace waits for the time most with sending the task, because the executor may answer with a message instead. The first
-// record ends the wait.
+// grace delays the first message of the stream by at most the given time, because the executor may
+// answer with a message instead of a task. The first record ends the delay.
 func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err error) {
 	if st.seq != st.past || settled(st.state) {
 		return false, nil
@@ -334,7 +335,7 @@ func (st *stream) last() error {
 	return st.begin()
 }
 
-// sendEvents sends events. Before the task is sent, it adds them to the task.
+// sendEvents sends events. Before the task is sent, sendEvents keeps the events until it is.
 func (st *stream) sendEvents(events []event) (done bool, err error) {
 	if len(events) == 0 && st.taskSent {
 		return false, st.to(item{})
@@ -377,7 +378,7 @@ func indeterminate(ctx context.Context, err error) error {
 	return err
 }
 
-// cause returns the error with which the host ended a wait, if it did.
+// cause returns the error with which the host ended a wait. It returns nil if the host did not end it.
 func cause(stay context.Context, err error) error {
 	var refusal *machine.Error
 	if err != nil && errors.As(context.Cause(stay), &refusal) {

@@ -65,8 +65,8 @@ func (t *tail) close() {
 	}
 }
 
-// next waits for the next commits and returns their events. After a time without commits it returns none.
-// [streams.ErrEnded] means that the records have ended.
+// next waits for the next commits and returns their events. If there is no commit for some time, it
+// returns no events. [streams.ErrEnded] means that there are no further records.
 func (t *tail) next(ctx context.Context) ([]event, error) {
 	page, err := t.watch.Next(ctx)
 	if err != nil {

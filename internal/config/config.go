@@ -13,11 +13,11 @@ type Config struct {
 	// Data is the directory of the store; created when absent. Required without Store.
 	Data string `yaml:"data" json:"data"`
 
-	// Store is the PostgreSQL database that holds the store instead of a directory; the zero value = none.
-	// Its password is never shown.
+	// Store is the PostgreSQL database that contains the store, instead of a directory. The zero value
+	// means that the store is in a directory. The password of the URL is never printed.
 	Store dsn.URL `yaml:"store" json:"store"`
-	// StorePasswordFile holds the password of Store; "" = it is in the URL, PGPASSWORD or
-	// PGPASSFILE.
+	// StorePasswordFile is a file with the password of Store. If it is "", the password is in the URL,
+	// in PGPASSWORD or in PGPASSFILE.
 	StorePasswordFile string `yaml:"store_password_file" json:"store_password_file"`
 	// StoreSchema is the schema with the store's tables in the database. Default pawl.
 	StoreSchema string `yaml:"store_schema" json:"store_schema"`
@@ -26,8 +26,8 @@ type Config struct {
 	// RequireSync refuses a database that has no connected synchronous standby.
 	RequireSync bool `yaml:"require_sync" json:"require_sync"`
 
-	// PeerListen is HOST:PORT of the port for the other sidecars that share Store: one of them serves the
-	// store, the others stand by and forward every call to it; "" = it does not share the store.
+	// PeerListen is the HOST:PORT for the other sidecars that share Store. One of the sidecars serves
+	// the store, and the others forward every call to it. If it is "", the store is not shared.
 	PeerListen string `yaml:"peer_listen" json:"peer_listen"`
 	// PeerAddress is HOST:PORT at which the others reach that port. Default: the bound address.
 	PeerAddress string `yaml:"peer_address" json:"peer_address"`
@@ -40,20 +40,22 @@ type Config struct {
 	// Listen is HOST:PORT of the gRPC port; port 0 takes a free one.
 	// Default 127.0.0.1:7291.
 	Listen string `yaml:"listen" json:"listen"`
-	// Socket is the path of a Unix socket that serves the same; "" = none.
+	// Socket is the path of a Unix socket with the same services as the gRPC port. If it is "", there
+	// is no socket.
 	Socket string `yaml:"socket" json:"socket"`
 	// HTTP is HOST:PORT of the JSON gateway; "" = off.
 	HTTP string `yaml:"http" json:"http"`
-	// HTTPHosts are values of the Host header that are accepted: by the gateway besides loopback names, by
-	// the metrics besides loopback names and addresses.
+	// HTTPHosts are additional accepted values of the Host header. The gateway always accepts loopback
+	// names. The metrics listener always accepts loopback names and addresses.
 	HTTPHosts []string `yaml:"http_host" json:"http_host"`
 	// HTTPOrigins are web origins (scheme://host[:port]) that may call the gateway.
 	HTTPOrigins []string `yaml:"http_origin" json:"http_origin"`
 	// A2A serves the agents of registered packs over A2A: on the gRPC port, and on the HTTP port if there is
 	// one. Default true.
 	A2A bool `yaml:"a2a" json:"a2a"`
-	// A2ARoot is the agent for callers without a tenant, PACK or PACK/AGENT; "" = the entry agent of the
-	// first of Packs that has agents, else of the only registered pack that has agents.
+	// A2ARoot is the agent for callers without a tenant: PACK or PACK/AGENT. If it is "", the entry
+	// agent of the first of Packs that has agents is used, or else of the only registered pack that has
+	// agents.
 	A2ARoot string `yaml:"a2a_root" json:"a2a_root"`
 	// A2AURL is the public base URL of the HTTP port, as agent cards name it; "" =
 	// the bound address.
@@ -79,18 +81,19 @@ type Config struct {
 	// Agents are the addresses of agents to which runs delegate, by AGENT or PACK/AGENT; all others are
 	// members of the run's own pack.
 	Agents map[string]Agent `yaml:"agents" json:"agents,omitempty"`
-	// Agent is the same for agents that need no credentials: AGENT=CARD_URL.
+	// Agent is a list of agents in the form AGENT=CARD_URL. It has the same meaning as Agents, for
+	// agents that need no credentials.
 	Agent []string `yaml:"agent" json:"agent"`
 	// PushAllow are private, loopback or link-local addresses (CIDR, or one address) to which push
 	// notifications and webhooks may be sent. Other private addresses are refused.
 	PushAllow []string `yaml:"push_allow" json:"push_allow"`
 	// Packs are files registered before the sidecar reports ready.
 	Packs []string `yaml:"pack" json:"pack"`
-	// Namespaces are served besides "default", which is always served. A namespace keeps its data in any
-	// order of the list, and also while it is not in the list.
+	// Namespaces are the namespaces that are served in addition to "default". The data of a namespace
+	// does not depend on the order of the list, and is kept while the namespace is not in the list.
 	Namespaces []string `yaml:"namespace" json:"namespace"`
-	// Strict is the published schema, 1.4.0 to 1.9.0, that packs must follow exactly to be registered, if the
-	// caller names none; "" = the union of both.
+	// Strict is the version of the published schema, 1.4.0 to 1.9.0, that packs must follow exactly, if
+	// the caller names no version. If it is "", a pack may use the fields of all versions.
 	Strict string `yaml:"strict" json:"strict"`
 	// RequireBounded refuses packs with a loop that the pack does not bound.
 	RequireBounded bool `yaml:"require_bounded" json:"require_bounded"`
@@ -112,7 +115,8 @@ type Config struct {
 
 	// InsecureBind allows an address other than loopback without authentication of callers.
 	InsecureBind bool `yaml:"insecure_bind" json:"insecure_bind"`
-	// TLSCert and TLSKey are PEM files; both or neither.
+	// TLSCert and TLSKey are PEM files with the certificate and the private key. Either both are set or
+	// none is.
 	TLSCert string `yaml:"tls_cert" json:"tls_cert"`
 	TLSKey  string `yaml:"tls_key" json:"tls_key"`
 	// TLSClientCA is a PEM file; if set, callers must have a certificate signed by it.
@@ -120,8 +124,8 @@ type Config struct {
 	// CertificatesFile lists names of client certificates with their scopes; a certificate that is not in it
 	// has no scopes. "" = none has any.
 	CertificatesFile string `yaml:"certificates_file" json:"certificates_file"`
-	// TokensFile lists digests of bearer tokens with principal and scopes; without it,
-	// OIDCFile and TLSClientCA there is no authentication.
+	// TokensFile lists digests of bearer tokens with their principals and scopes. If TokensFile,
+	// OIDCFile and TLSClientCA are all empty, callers are not authenticated.
 	TokensFile string `yaml:"tokens_file" json:"tokens_file"`
 	// OIDCFile lists the issuers of accepted JSON web tokens, and the scopes that they give; "" = none.
 	OIDCFile string `yaml:"oidc_file" json:"oidc_file"`
@@ -215,7 +219,7 @@ type Config struct {
 	Limits Limits `yaml:"limits" json:"limits"`
 }
 
-// Limits are the operator's bounds. An error about one of them contains its value.
+// Limits are the limits that the operator sets. An error about a limit contains its value.
 type Limits struct {
 	// PackBytes bounds a pack document. Default 1MiB.
 	PackBytes Bytes `yaml:"pack_bytes" json:"pack_bytes"`

@@ -66,7 +66,8 @@ func (d *document) has(field string) bool {
 	return ok
 }
 
-// wrong adds a fault of a field, at its position, or at that of its parent.
+// wrong adds an error about a field. Its position is that of the field, or that of the parent if the
+// field is missing.
 func (d *document) wrong(field, format string, args ...any) {
 	d.faulty[field] = true
 	d.add(d.where(field), format, args...)

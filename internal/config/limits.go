@@ -20,7 +20,8 @@ type CallLimits struct {
 // CallLimit is one entry: a group of calls that are counted together, and their limits. 0 = no limit.
 type CallLimit struct {
 	ID string `yaml:"id"`
-	// Key is an expression, compiled by the rate limiter; At is its position.
+	// Key is an expression that the rate limiter compiles. At is the position of the expression in the
+	// file.
 	Key             string `yaml:"key"`
 	At              string `yaml:"-"`
 	Concurrent      int64  `yaml:"concurrent"`
@@ -28,7 +29,7 @@ type CallLimit struct {
 	TokensPerMinute int64  `yaml:"tokens_per_minute"`
 	// Weights are by tenant.
 	Weights map[string]int64 `yaml:"weights"`
-	// Provider means that the limits that providers report adjust these.
+	// Provider reports whether the limits that providers report change the limits of this entry.
 	Provider bool `yaml:"provider"`
 }
 
@@ -96,7 +97,7 @@ func (d *document) limit(e *CallLimit, at string) {
 	}
 }
 
-// placed collects faults with their positions in a file.
+// placed collects errors together with their positions in a file.
 type placed struct {
 	list
 	path string

@@ -3,8 +3,8 @@ package config
 // Quotas are the contents of [Config.QuotasFile]: limits by the names of the resources. Package quota checks
 // the names. 0 = no limit.
 type Quotas struct {
-	// Namespace and Principal are the defaults: for each one that is not named below, and for the limits that
-	// a named one does not set.
+	// Namespace and Principal are the default limits. They apply to each namespace and principal that
+	// is not named below, and to limits that the entry of a named one does not set.
 	Namespace map[string]int64 `yaml:"namespace"`
 	Principal map[string]int64 `yaml:"principal"`
 	// Namespaces and Principals are by name.

@@ -170,7 +170,7 @@ func (c *Config) selects(l *list, field string, r *Retention) {
 	}
 }
 
-// keeps checks how long a rule keeps the runs.
+// keeps checks the fields of a rule that set how long runs are kept.
 func (c *Config) keeps(l *list, field string, r *Retention) {
 	bounded := r.OlderThan != 0 || r.KeepNewest != 0 || r.MaxBytes != 0
 	switch {

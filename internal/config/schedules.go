@@ -163,7 +163,8 @@ func (l *scheduleList) times(s *Schedule) {
 	l.number("max_wall_time_sec", &wall, 0, 0, int(longestRun/time.Second))
 }
 
-// word checks a word and sets the first allowed one if it is missing.
+// word checks that a field has one of the allowed values. If the field is missing, word sets the first
+// allowed value.
 func (l *scheduleList) word(field string, got *string, allowed ...string) {
 	if *got == "" {
 		*got = allowed[0]

@@ -18,7 +18,7 @@ func SchemaFault(name string) string {
 	return ""
 }
 
-// store checks the place of the store: a directory or a database.
+// store checks the settings of the store, which is a directory or a database.
 func (c *Config) store(l *list) {
 	switch {
 	case c.Store.IsZero() && c.Data == "":

@@ -39,7 +39,7 @@ func (c *Clock) Elapsed() time.Duration {
 	return time.Since(c.made) + c.skipped
 }
 
-// After delivers once when d of the script's time has passed.
+// After returns a channel that receives one value when the duration d has passed on the script's clock.
 func (c *Clock) After(d time.Duration) <-chan time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
-// deliver fires a waiter once; the lock is held.
+// deliver sends the time to a waiter once. The caller holds the lock.
 func (c *Clock) deliver(w *waiter) {
 	if _, open := c.waiting[w]; !open {
 		return

@@ -30,9 +30,11 @@ type Driver struct {
 type Result struct {
 	// RunID is empty if the run could not be started.
 	RunID string
-	// Refused is the first error of a request, a gRPC status; nil = none. The script stopped there.
+	// Refused is the error of the first refused request, a gRPC status. The script stopped at this
+	// request. It is nil if no request was refused.
 	Refused error
-	// Answer is the index of the refused turn; -1 = the start itself.
+	// Answer is the index of the item with the refused request. It is -1 if the start of the run was
+	// refused.
 	Answer int
 	// Warnings are parts of the script that had no effect.
 	Warnings []string
@@ -65,7 +67,7 @@ func (d *Driver) Play(ctx context.Context, pack string, f *File) (*Result, error
 	return r, nil
 }
 
-// item plays one item, as often as its repeat says.
+// item plays one item of the script, as many times as its field repeat says.
 func (d *Driver) item(ctx context.Context, r *Result, i int, a *Answer) (ended bool, err error) {
 	p := &play{Driver: d, result: r, run: r.RunID, at: fmt.Sprintf("turns[%d]", i)}
 	for n := range max(1, a.Repeat) {
@@ -80,7 +82,7 @@ func (d *Driver) item(ctx context.Context, r *Result, i int, a *Answer) (ended b
 	return ended, nil
 }
 
-// refuse stores a status about a request; other errors are returned.
+// refuse records an error that is a gRPC status as the refusal of a request. It returns other errors.
 func (r *Result) refuse(err error) error {
 	s, ok := status.FromError(err)
 	if !ok || s.Code() == codes.Canceled {
@@ -149,7 +151,7 @@ func (p *play) answer(ctx context.Context, a *Answer) (ended bool, err error) {
 	return p.turn(ctx, a)
 }
 
-// assert refuses an item that was written for another state.
+// assert refuses an item if the run is not in the state that the item names.
 func (p *play) assert(ctx context.Context, state string) error {
 	if state == "" {
 		return nil

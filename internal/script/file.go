@@ -34,10 +34,10 @@ type File struct {
 	Turns []Answer `yaml:"turns"`
 }
 
-// Answer is one item of a script. Its kind is the one of External, Input, After and Cancel that is set; with
-// none of them it answers the open turn.
+// Answer is one item of a script. Its kind depends on which of External, Input, After and Cancel is
+// set. If none is set, the item answers the open turn.
 type Answer struct {
-	// State is checked if given: the run must be in it.
+	// State is the state in which the run must be. If it is "", the state is not checked.
 	State string `yaml:"state"`
 	// Repeat plays the item that many times; 0 = once.
 	Repeat int `yaml:"repeat"`
@@ -46,11 +46,11 @@ type Answer struct {
 	Steps []Step `yaml:"steps"`
 	// Artifacts are written with the event or the completion.
 	Artifacts map[string]any `yaml:"artifacts"`
-	// Event moves the run; "" completes the turn without one.
+	// Event is the event that the turn emits. If it is "", the turn completes without an event.
 	Event string `yaml:"event"`
 	// Output is the turn's text, or any other value as JSON; absent = none.
 	Output any `yaml:"output"`
-	// Usage is what the execution consumed outside the sidecar.
+	// Usage is the usage that is reported for the turn.
 	Usage *Usage `yaml:"usage"`
 	// Fail fails the turn instead.
 	Fail *Fail `yaml:"fail"`
@@ -74,7 +74,8 @@ type Step struct {
 	Payload any `yaml:"payload"`
 	// Status is ok or error; default ok.
 	Status string `yaml:"status"`
-	// Result is the answer as JSON; of an error, its message or {code, message}.
+	// Result is the answer of the step as JSON. For a failed step it is the error message, or an object
+	// with code and message.
 	Result any `yaml:"result"`
 	// Reframe counts one against max_reframes.
 	Reframe bool `yaml:"reframe"`
@@ -95,7 +96,8 @@ type Usage struct {
 	Model string `yaml:"model"`
 }
 
-// Fail is a failed execution; a plain text is the message of one that is not retryable.
+// Fail is a failed execution of a turn. A plain text in the script is the message of a failure that is
+// not retryable.
 type Fail struct {
 	Code      string `yaml:"code"`
 	Message   string `yaml:"message"`
@@ -199,7 +201,8 @@ func (a *Answer) faults() (faults []string) {
 	return faults
 }
 
-// kinds returns the fields that decide what the item does; "turn" for the fields of an answered turn.
+// kinds returns the set fields that determine the kind of the item. It returns "turn" if fields of an
+// answered turn are set.
 func (a *Answer) kinds() (kinds []string) {
 	for _, k := range []struct {
 		name string

@@ -88,9 +88,9 @@ func (p *play) step(ctx context.Context, turn *pawlv1.TurnRef, at string, s *Ste
 	return p.resolve(ctx, turn, at, outcome.GetStep(), s)
 }
 
-// Goes reports whether a caller may make a call that it requested: the call is pending and is the caller's or
-// an agent's (the script answers for the agent), it does not wait for a person's decision, and no inquiry
-// about its attempt is under way.
+// Goes reports whether a caller may make a call that it requested. The call must be pending and belong
+// to the caller or to an agent, for which the script answers. It must not wait for a person's decision,
+// and no reconcile call about its attempt may be running.
 func Goes(step *pawlv1.Step) bool {
 	own := step.GetByCaller() || step.GetDelegation()
 	return own && step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING && !step.GetApproval().GetHeld() && step.GetInquiry() == 0

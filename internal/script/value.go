@@ -62,7 +62,8 @@ func encode(value any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// Parts converts a text, or any other value as JSON, to message parts; none for nil and for the empty text.
+// Parts converts a text, or any other value as JSON, to message parts. It returns no parts for nil and
+// for the empty text.
 func Parts(value any) ([]*pawlv1.Part, error) {
 	switch value := value.(type) {
 	case nil:

@@ -79,7 +79,7 @@ export class ToolBodies {
     return (result ?? null) as Json;
   }
 
-  /** Waits until the program, which was perhaps started anew, makes the call. */
+  /** Waits until the program, which may have been restarted, makes the call. */
   #arrival({ key, signal }: ToolCall): Promise<Made> {
     const made = this.#made.get(key);
     return made

@@ -75,7 +75,7 @@ function textParts(id: string, text: string): Part[] {
   return [{ type: "text-start" as const, id }, ...words, { type: "text-end" as const, id }];
 }
 
-/** Returns steps without what the SDK makes anew in each execution: ids of calls, and times. */
+/** Returns steps without the parts that the SDK makes again in each execution: ids of calls, and times. */
 export function comparable(steps: readonly object[]): unknown {
   return steps.map((step) => {
     return JSON.parse(JSON.stringify({ ...step, callId: "", performance: {} }));

@@ -18,7 +18,7 @@ async function outside(what: string, body: object = {}): Promise<string> {
   return response.text();
 }
 
-/** A model whose answers are paid elsewhere; each is worded anew. */
+/** A model whose answers are paid elsewhere; each is worded differently. */
 const model = scripted([
   async () => [
     say(`${await outside("model/1")} `),

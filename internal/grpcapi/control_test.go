@@ -238,7 +238,7 @@ func TestBadPacksOfControl(t *testing.T) {
 		`"tools": {"run_tests": {"cost": -0.01}}`:                                       "got -0.01, want 0",
 		`"max_cost_usd": -1`:                              "got -1, want 0",
 		`"prices": {"gpt": {"input": -0.1, "output": 1}}`: "got -0.1, want 0",
-		`"tools": {"run_tests": {"compensate": "write_file"}, "write_file": {"approve": "always"}}`: "nobody decides",
+		`"tools": {"run_tests": {"compensate": "write_file"}, "write_file": {"approve": "always"}}`: "such calls cannot be approved",
 		`"tools": {"run_tests": {"dedupe": ["nope"]}}`:                                              "nope",
 		`"on_budget": "nowhere"`: "is not a state",
 	} {

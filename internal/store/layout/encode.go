@@ -281,8 +281,8 @@ func (w *Made) queues(batch *machine.Batch) {
 	}
 }
 
-// checkBatch returns an error for an inconsistent batch before any row is written. Such an error is a
-// bug in the caller and is not meant for clients.
+// checkBatch returns an error for an inconsistent batch before any row is written. Such an error
+// is a fault of the caller in this process and is not meant for clients.
 func checkBatch(b *machine.Batch) error {
 	if b.State == nil || len(b.Records) == 0 {
 		return fmt.Errorf("batch without state or records")

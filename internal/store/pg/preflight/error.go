@@ -62,7 +62,7 @@ var answers = map[string]Reason{
 	"28P01": NoPassword, "28000": NoPassword, "3D000": NoDatabase, "42501": NoRight, "25006": ReadOnly, "53300": NoPlace,
 }
 
-// todo contains advice for each reason. It is added to the server's message.
+// Advice for each reason: what the operator has to do. It is added to the server's message.
 var todo = map[Reason]string{
 	NoPassword: "give the password in the URL, --store-password-file, PGPASSWORD or PGPASSFILE, and let the user in by pg_hba.conf",
 	NoDatabase: "make it (CREATE DATABASE), the tables are made by the sidecar",

@@ -194,3 +194,34 @@ func TestANormalAnswerIsReadAsItWasRecorded(t *testing.T) {
 		wantError(t, err, codes.AlreadyExists, "ANSWER_CONFLICT")
 	}
 }
+
+// TestToolPolicyHolds: a program that asks for more rounds than tool_policy.max_rounds, or makes calls of a model where
+// tool_choice is none, is refused by the sidecar itself.
+func TestToolPolicyHolds(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	pack := strings.Replace(string(loopPack), `"tool_policy": {`, `"tool_policy": {"max_rounds": 1, "tool_choice": "none", `, 1)
+	if pack == string(loopPack) {
+		t.Fatal("the pack has no tool_policy")
+	}
+	pack = strings.Replace(pack, `"version": "1.0.0"`, `"version": "9.0.0"`, 1)
+	if _, err := r.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(pack)}); err != nil {
+		t.Fatal(err)
+	}
+	turn := r.startOnly(ctx).GetTurn()
+	asked := &pawlv1.ModelRequest{Model: "gpt", Messages: []*pawlv1.ModelMessage{userMessage("go")}}
+	one := r.askModel(ctx, turn, 1, asked)
+	r.answerModel(ctx, turn, one.GetStep(), spoken("I test.", `{"path": "."}`))
+	got, err := r.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
+		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
+		Requests: []*pawlv1.StepRequest{{Tool: "run_tests", PayloadJson: `{"path":"."}`, Call: &pawlv1.ToolCallRef{ModelStep: one.GetStep().GetStep()}}},
+	})
+	if err != nil || got.GetOutcomes()[0].GetDenial().GetCode() != "TOOL_BLOCKED" {
+		t.Errorf("RequestStep %v, %v", got, err)
+	}
+	if again := r.askModel(ctx, turn, 1, asked); !again.GetReplayed() {
+		t.Errorf("the recorded round: %v", again)
+	}
+	_, err = r.runs.RequestModel(ctx, modelRequest(turn, 2, asked))
+	wantError(t, err, codes.FailedPrecondition, "MAX_ROUNDS")
+}

@@ -25,6 +25,7 @@ func (t *execution) stampModel(c machine.Command, b *validate.Body) machine.Comm
 	switch cmd := c.(type) {
 	case machine.RequestModel:
 		cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Denied = t.roundDenied(&cmd)
 		cmd.Bound = t.e.cfg.Prices.StampOf(cmd.Model.Model, t.program.Graph, cmd.Bound)
 		return cmd
 	case machine.UpdateModelCall:

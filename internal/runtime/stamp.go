@@ -124,10 +124,13 @@ func (t *execution) stampSteps(cmd machine.RequestSteps, b *validate.Body) machi
 	return cmd
 }
 
-// denial returns the engine's own refusal of a step. It returns nil if the step is not refused. It
-// checks first the operator's allowlist and then the JSON Schema of the tool's parameters.
+// denial returns the engine's own refusal of a step. It returns nil if the step is not refused. It checks
+// the operator's allowlist, then the prompt's tool choice, then the JSON Schema of the tool's parameters.
 func (t *execution) denial(r *machine.StepRequest) *machine.Denial {
 	if denied := approval.Denied(t.e.allow, t.program.Graph, r.Tool); denied != nil {
+		return denied
+	}
+	if denied := t.choiceDenied(r); denied != nil {
 		return denied
 	}
 	return validate.Denial(t.program, r)

@@ -242,6 +242,7 @@ export const ErrorReason = {
   LINKS_OFF: "LINKS_OFF",
   PACK_UNSUPPORTED: "PACK_UNSUPPORTED",
   VALIDATOR_TRIGGERED: "VALIDATOR_TRIGGERED",
+  MAX_ROUNDS: "MAX_ROUNDS",
 } as const;
 
 /** One of the reasons that this version knows. */

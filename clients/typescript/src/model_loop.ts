@@ -118,8 +118,8 @@ export class Talk {
     this.#chat = (manner.chat ?? moved) && !turn.terminal;
     this.#choice = settings.tool_policy?.tool_choice ?? "auto";
     this.#tools = this.#offers();
-    // The last round must leave the state.
-    this.#most = Math.min(manner.maxRounds, settings.tool_policy?.max_rounds || Infinity) + 1;
+    // The last round must leave the state. The sidecar holds the turn to the bound of the pack.
+    this.#most = Math.min(manner.maxRounds + 1, settings.tool_policy?.max_rounds || Infinity);
     this.#history = [...turn.messages];
     this.#fresh = turn.messages.length > 0 ? [{ conversation: {} }] : [];
     const last = turn.messages.at(-1);

@@ -335,6 +335,8 @@ const (
 	ToolNotAllowed = "TOOL_NOT_ALLOWED"
 	// ToolBlocked means that the blocklist of the prompt, or of an ancestor run, contains the tool.
 	ToolBlocked = "TOOL_BLOCKED"
+	// MaxRounds means that the turn has used up tool_policy.max_rounds of its prompt.
+	MaxRounds = "MAX_ROUNDS"
 )
 
 // Violation names the validator of a prompt that a turn violates.

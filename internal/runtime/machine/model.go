@@ -44,6 +44,8 @@ type (
 		// Assigned is the execution that makes the request. It is nil if a principal from outside makes
 		// the request.
 		Assigned *Assignment
+		// Denied is the refusal of a new round by the pack's tool policy, stamped by the engine; nil = none.
+		Denied *Denial
 	}
 	// AnswerModel reports the outcome of a model call. TurnSeq, TurnAttempt and Assigned identify the execution that reports it.
 	AnswerModel struct {

@@ -93,7 +93,7 @@ var repeating = []struct {
 
 // validatorCommands and validatorBodies name the validator that what a turn said violates.
 var (
-	validatorCommands = []machine.Command{machine.EmitEvent{}, machine.CompleteTurn{}, machine.AnswerModel{}}
+	validatorCommands = []machine.Command{machine.EmitEvent{}, machine.CompleteTurn{}, machine.AnswerModel{}, machine.RequestModel{}}
 	validatorBodies   = []machine.Body{&machine.TurnFailed{}}
 )
 

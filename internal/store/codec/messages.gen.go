@@ -1138,6 +1138,11 @@ func appendRequestModel(b []byte, v *machine.RequestModel) []byte {
 		b, mark = open(b, 7)
 		b = shut(appendAssignment(b, v.Assigned), mark)
 	}
+	if v.Denied != nil {
+		var mark int
+		b, mark = open(b, 8)
+		b = shut(appendDenial(b, v.Denied), mark)
+	}
 	b = appendBool(b, 210, v.IncludeRequired)
 	return b
 }
@@ -1162,6 +1167,9 @@ func readRequestModel(b []byte, v *machine.RequestModel) error {
 		case 7:
 			v.Assigned = new(machine.Assignment)
 			s.keep(readAssignment(s.message(), v.Assigned))
+		case 8:
+			v.Denied = new(machine.Denial)
+			s.keep(readDenial(s.message(), v.Denied))
 		case 210:
 			v.IncludeRequired = s.bool()
 		default:
@@ -4248,6 +4256,27 @@ func readModelRequest(b []byte, v *machine.ModelRequest) error {
 	return s.err
 }
 
+func appendDenial(b []byte, v *machine.Denial) []byte {
+	b = appendString(b, 1, v.Code)
+	b = appendString(b, 2, v.Message)
+	return b
+}
+
+func readDenial(b []byte, v *machine.Denial) error {
+	s := newScan("denial", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Code = s.string()
+		case 2:
+			v.Message = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendModelAnswer(b []byte, v *machine.ModelAnswer) []byte {
 	for i := range v.Parts {
 		var mark int
@@ -4536,27 +4565,6 @@ func readAbout(b []byte, v *machine.About) error {
 			v.PayloadSeq = fit[uint64](s)
 		case 5:
 			v.AnswerSeq = fit[uint64](s)
-		default:
-			s.unknown()
-		}
-	}
-	return s.err
-}
-
-func appendDenial(b []byte, v *machine.Denial) []byte {
-	b = appendString(b, 1, v.Code)
-	b = appendString(b, 2, v.Message)
-	return b
-}
-
-func readDenial(b []byte, v *machine.Denial) error {
-	s := newScan("denial", b)
-	for s.next() {
-		switch s.num {
-		case 1:
-			v.Code = s.string()
-		case 2:
-			v.Message = s.string()
 		default:
 			s.unknown()
 		}

@@ -2261,6 +2261,7 @@ type RequestModel struct {
 	Model           *ModelRequest          `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	Bound           *Usage                 `protobuf:"bytes,6,opt,name=bound,proto3" json:"bound,omitempty"`
 	Assigned        *Assignment            `protobuf:"bytes,7,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Denied          *Fault                 `protobuf:"bytes,8,opt,name=denied,proto3" json:"denied,omitempty"`
 	IncludeRequired bool                   `protobuf:"varint,210,opt,name=include_required,json=includeRequired,proto3" json:"include_required,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2341,6 +2342,13 @@ func (x *RequestModel) GetBound() *Usage {
 func (x *RequestModel) GetAssigned() *Assignment {
 	if x != nil {
 		return x.Assigned
+	}
+	return nil
+}
+
+func (x *RequestModel) GetDenied() *Fault {
+	if x != nil {
+		return x.Denied
 	}
 	return nil
 }
@@ -11928,7 +11936,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05await\x18\x1e \x01(\rR\x05await\x12\x14\n" +
 	"\x05reply\x18\x1f \x01(\bR\x05reply\x12:\n" +
 	"\x19conversation_through_step\x18  \x01(\rR\x17conversationThroughStep\x128\n" +
-	"\tviolation\x18! \x01(\v2\x1a.pawl.storage.v1.ViolationR\tviolation\"\xb3\x02\n" +
+	"\tviolation\x18! \x01(\v2\x1a.pawl.storage.v1.ViolationR\tviolation\"\xe3\x02\n" +
 	"\fRequestModel\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x14\n" +
@@ -11936,7 +11944,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x123\n" +
 	"\x05model\x18\x05 \x01(\v2\x1d.pawl.storage.v1.ModelRequestR\x05model\x12,\n" +
 	"\x05bound\x18\x06 \x01(\v2\x16.pawl.storage.v1.UsageR\x05bound\x127\n" +
-	"\bassigned\x18\a \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12*\n" +
+	"\bassigned\x18\a \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12.\n" +
+	"\x06denied\x18\b \x01(\v2\x16.pawl.storage.v1.FaultR\x06denied\x12*\n" +
 	"\x10include_required\x18\xd2\x01 \x01(\bR\x0fincludeRequired\"\xb5\x03\n" +
 	"\vAnswerModel\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12!\n" +
@@ -12992,172 +13001,173 @@ var file_storage_proto_depIdxs = []int32{
 	24,  // 58: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
 	49,  // 59: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
 	51,  // 60: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	30,  // 61: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 62: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	49,  // 63: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 64: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	66,  // 65: pawl.storage.v1.AnswerModel.violation:type_name -> pawl.storage.v1.Violation
-	51,  // 66: pawl.storage.v1.UpdateModelCall.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 67: pawl.storage.v1.ModelRequest.previous_step:type_name -> pawl.storage.v1.StepRef
-	26,  // 68: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	26,  // 69: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	26,  // 70: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	27,  // 71: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	53,  // 72: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	28,  // 73: pawl.storage.v1.ModelMessage.conversation:type_name -> pawl.storage.v1.ConversationRange
-	25,  // 74: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.StepRef
-	29,  // 75: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	25,  // 76: pawl.storage.v1.ToolResult.answered_step:type_name -> pawl.storage.v1.StepRef
-	52,  // 77: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	31,  // 78: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	48,  // 79: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	49,  // 80: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 81: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	51,  // 82: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 83: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	51,  // 84: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	48,  // 85: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	49,  // 86: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 87: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	54,  // 88: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	55,  // 89: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	99,  // 90: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	46,  // 91: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 92: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 93: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.ConversationCopy
-	43,  // 94: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	44,  // 95: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	53,  // 96: pawl.storage.v1.ConversationCopy.messages:type_name -> pawl.storage.v1.Message
-	52,  // 97: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	48,  // 98: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	24,  // 99: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	30,  // 100: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 101: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	32,  // 102: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	76,  // 103: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
-	83,  // 104: pawl.storage.v1.StepRequest.policy:type_name -> pawl.storage.v1.ToolPolicy
-	50,  // 105: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	52,  // 106: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	12,  // 107: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	58,  // 108: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	59,  // 109: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	60,  // 110: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	61,  // 111: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	62,  // 112: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	65,  // 113: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	67,  // 114: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	68,  // 115: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	70,  // 116: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	71,  // 117: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	72,  // 118: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	75,  // 119: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	94,  // 120: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	38,  // 121: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	38,  // 122: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	95,  // 123: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	96,  // 124: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	69,  // 125: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	63,  // 126: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	64,  // 127: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	97,  // 128: pawl.storage.v1.Record.no_change:type_name -> pawl.storage.v1.NoChange
-	93,  // 129: pawl.storage.v1.Record.model_updated:type_name -> pawl.storage.v1.ModelUpdated
-	80,  // 130: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
-	73,  // 131: pawl.storage.v1.Record.step_outcome_unknown:type_name -> pawl.storage.v1.StepOutcomeUnknown
-	74,  // 132: pawl.storage.v1.Record.compensation_started:type_name -> pawl.storage.v1.CompensationStarted
-	87,  // 133: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	89,  // 134: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
-	90,  // 135: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
-	91,  // 136: pawl.storage.v1.Record.notice_added:type_name -> pawl.storage.v1.NoticeAdded
-	98,  // 137: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 138: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 139: pawl.storage.v1.Transition.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
-	52,  // 140: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	12,  // 141: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	51,  // 142: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	52,  // 143: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	53,  // 144: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	49,  // 145: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 146: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	25,  // 147: pawl.storage.v1.TurnCompleted.conversation_through:type_name -> pawl.storage.v1.StepRef
-	13,  // 148: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	15,  // 149: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	52,  // 150: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	48,  // 151: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	49,  // 152: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	66,  // 153: pawl.storage.v1.TurnFailed.violation:type_name -> pawl.storage.v1.Violation
-	24,  // 154: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	49,  // 155: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	32,  // 156: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	77,  // 157: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.ApprovalHold
-	6,   // 158: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
-	83,  // 159: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
-	48,  // 160: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	46,  // 161: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 162: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	30,  // 163: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 164: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	48,  // 165: pawl.storage.v1.StepOutcomeUnknown.error:type_name -> pawl.storage.v1.Fault
-	98,  // 166: pawl.storage.v1.CompensationStarted.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 167: pawl.storage.v1.CompensationStarted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 168: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
-	54,  // 169: pawl.storage.v1.Payer.labels:type_name -> pawl.storage.v1.Label
-	81,  // 170: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	85,  // 171: pawl.storage.v1.Account.unreported:type_name -> pawl.storage.v1.UnreportedUsage
-	81,  // 172: pawl.storage.v1.UnreportedUsage.bound:type_name -> pawl.storage.v1.Amount
-	81,  // 173: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	81,  // 174: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	81,  // 175: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	25,  // 176: pawl.storage.v1.Stopped.conversation_through:type_name -> pawl.storage.v1.StepRef
-	25,  // 177: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.StepRef
-	49,  // 178: pawl.storage.v1.ModelUpdated.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 179: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	99,  // 180: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	46,  // 181: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 182: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.ConversationCopy
-	44,  // 183: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	98,  // 184: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 185: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 186: pawl.storage.v1.Ended.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
-	54,  // 187: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	55,  // 188: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	56,  // 189: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	100, // 190: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	101, // 191: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	103, // 192: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	104, // 193: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	107, // 194: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	108, // 195: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	106, // 196: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.TextRef
-	102, // 197: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	45,  // 198: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	11,  // 199: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	92,  // 200: pawl.storage.v1.State.required_messages:type_name -> pawl.storage.v1.RequiredMessage
-	84,  // 201: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	3,   // 202: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	7,   // 203: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.CompensableEffect
-	8,   // 204: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
-	100, // 205: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
-	83,  // 206: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
-	82,  // 207: pawl.storage.v1.State.payer:type_name -> pawl.storage.v1.Payer
-	81,  // 208: pawl.storage.v1.State.apart:type_name -> pawl.storage.v1.Amount
-	51,  // 209: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	15,  // 210: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	105, // 211: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	32,  // 212: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	78,  // 213: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
-	81,  // 214: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	6,   // 215: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
-	51,  // 216: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	50,  // 217: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	111, // 218: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	113, // 219: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	120, // 220: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	54,  // 221: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	222, // [222:222] is the sub-list for method output_type
-	222, // [222:222] is the sub-list for method input_type
-	222, // [222:222] is the sub-list for extension type_name
-	222, // [222:222] is the sub-list for extension extendee
-	0,   // [0:222] is the sub-list for field type_name
+	48,  // 61: pawl.storage.v1.RequestModel.denied:type_name -> pawl.storage.v1.Fault
+	30,  // 62: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 63: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	49,  // 64: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 65: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	66,  // 66: pawl.storage.v1.AnswerModel.violation:type_name -> pawl.storage.v1.Violation
+	51,  // 67: pawl.storage.v1.UpdateModelCall.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 68: pawl.storage.v1.ModelRequest.previous_step:type_name -> pawl.storage.v1.StepRef
+	26,  // 69: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	26,  // 70: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	26,  // 71: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	27,  // 72: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	53,  // 73: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	28,  // 74: pawl.storage.v1.ModelMessage.conversation:type_name -> pawl.storage.v1.ConversationRange
+	25,  // 75: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.StepRef
+	29,  // 76: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	25,  // 77: pawl.storage.v1.ToolResult.answered_step:type_name -> pawl.storage.v1.StepRef
+	52,  // 78: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	31,  // 79: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	48,  // 80: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	49,  // 81: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 82: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	51,  // 83: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 84: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	51,  // 85: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	48,  // 86: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	49,  // 87: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 88: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	54,  // 89: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	55,  // 90: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	99,  // 91: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	46,  // 92: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 93: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 94: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.ConversationCopy
+	43,  // 95: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	44,  // 96: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	53,  // 97: pawl.storage.v1.ConversationCopy.messages:type_name -> pawl.storage.v1.Message
+	52,  // 98: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	48,  // 99: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	24,  // 100: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	30,  // 101: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 102: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	32,  // 103: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	76,  // 104: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
+	83,  // 105: pawl.storage.v1.StepRequest.policy:type_name -> pawl.storage.v1.ToolPolicy
+	50,  // 106: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	52,  // 107: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	12,  // 108: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	58,  // 109: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	59,  // 110: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	60,  // 111: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	61,  // 112: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	62,  // 113: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	65,  // 114: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	67,  // 115: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	68,  // 116: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	70,  // 117: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	71,  // 118: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	72,  // 119: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	75,  // 120: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	94,  // 121: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	38,  // 122: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	38,  // 123: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	95,  // 124: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	96,  // 125: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	69,  // 126: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	63,  // 127: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	64,  // 128: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	97,  // 129: pawl.storage.v1.Record.no_change:type_name -> pawl.storage.v1.NoChange
+	93,  // 130: pawl.storage.v1.Record.model_updated:type_name -> pawl.storage.v1.ModelUpdated
+	80,  // 131: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
+	73,  // 132: pawl.storage.v1.Record.step_outcome_unknown:type_name -> pawl.storage.v1.StepOutcomeUnknown
+	74,  // 133: pawl.storage.v1.Record.compensation_started:type_name -> pawl.storage.v1.CompensationStarted
+	87,  // 134: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	89,  // 135: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
+	90,  // 136: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
+	91,  // 137: pawl.storage.v1.Record.notice_added:type_name -> pawl.storage.v1.NoticeAdded
+	98,  // 138: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 139: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 140: pawl.storage.v1.Transition.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
+	52,  // 141: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	12,  // 142: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	51,  // 143: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	52,  // 144: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	53,  // 145: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	49,  // 146: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 147: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	25,  // 148: pawl.storage.v1.TurnCompleted.conversation_through:type_name -> pawl.storage.v1.StepRef
+	13,  // 149: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	15,  // 150: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	52,  // 151: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	48,  // 152: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	49,  // 153: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	66,  // 154: pawl.storage.v1.TurnFailed.violation:type_name -> pawl.storage.v1.Violation
+	24,  // 155: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	49,  // 156: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	32,  // 157: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	77,  // 158: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.ApprovalHold
+	6,   // 159: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
+	83,  // 160: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
+	48,  // 161: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	46,  // 162: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 163: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	30,  // 164: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 165: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	48,  // 166: pawl.storage.v1.StepOutcomeUnknown.error:type_name -> pawl.storage.v1.Fault
+	98,  // 167: pawl.storage.v1.CompensationStarted.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 168: pawl.storage.v1.CompensationStarted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 169: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	54,  // 170: pawl.storage.v1.Payer.labels:type_name -> pawl.storage.v1.Label
+	81,  // 171: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	85,  // 172: pawl.storage.v1.Account.unreported:type_name -> pawl.storage.v1.UnreportedUsage
+	81,  // 173: pawl.storage.v1.UnreportedUsage.bound:type_name -> pawl.storage.v1.Amount
+	81,  // 174: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	81,  // 175: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	81,  // 176: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	25,  // 177: pawl.storage.v1.Stopped.conversation_through:type_name -> pawl.storage.v1.StepRef
+	25,  // 178: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.StepRef
+	49,  // 179: pawl.storage.v1.ModelUpdated.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 180: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	99,  // 181: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	46,  // 182: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 183: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.ConversationCopy
+	44,  // 184: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	98,  // 185: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 186: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 187: pawl.storage.v1.Ended.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
+	54,  // 188: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	55,  // 189: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	56,  // 190: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	100, // 191: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	101, // 192: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	103, // 193: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	104, // 194: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	107, // 195: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	108, // 196: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	106, // 197: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.TextRef
+	102, // 198: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	45,  // 199: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	11,  // 200: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	92,  // 201: pawl.storage.v1.State.required_messages:type_name -> pawl.storage.v1.RequiredMessage
+	84,  // 202: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	3,   // 203: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	7,   // 204: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.CompensableEffect
+	8,   // 205: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
+	100, // 206: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
+	83,  // 207: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
+	82,  // 208: pawl.storage.v1.State.payer:type_name -> pawl.storage.v1.Payer
+	81,  // 209: pawl.storage.v1.State.apart:type_name -> pawl.storage.v1.Amount
+	51,  // 210: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	15,  // 211: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	105, // 212: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	32,  // 213: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	78,  // 214: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
+	81,  // 215: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	6,   // 216: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
+	51,  // 217: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	50,  // 218: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	111, // 219: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	113, // 220: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	120, // 221: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	54,  // 222: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	223, // [223:223] is the sub-list for method output_type
+	223, // [223:223] is the sub-list for method input_type
+	223, // [223:223] is the sub-list for extension type_name
+	223, // [223:223] is the sub-list for extension extendee
+	0,   // [0:223] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }

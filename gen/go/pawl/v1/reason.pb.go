@@ -486,6 +486,8 @@ const (
 	ErrorReason_ERROR_REASON_PACK_UNSUPPORTED ErrorReason = 226
 	// Of FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_VALIDATOR_TRIGGERED ErrorReason = 227
+	// Of FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_MAX_ROUNDS ErrorReason = 228
 )
 
 // Enum value maps for ErrorReason.
@@ -719,6 +721,7 @@ var (
 		225: "ERROR_REASON_LINKS_OFF",
 		226: "ERROR_REASON_PACK_UNSUPPORTED",
 		227: "ERROR_REASON_VALIDATOR_TRIGGERED",
+		228: "ERROR_REASON_MAX_ROUNDS",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":            0,
@@ -949,6 +952,7 @@ var (
 		"ERROR_REASON_LINKS_OFF":              225,
 		"ERROR_REASON_PACK_UNSUPPORTED":       226,
 		"ERROR_REASON_VALIDATOR_TRIGGERED":    227,
+		"ERROR_REASON_MAX_ROUNDS":             228,
 	}
 )
 
@@ -983,7 +987,7 @@ var File_pawl_v1_reason_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x14pawl/v1/reason.proto\x12\apawl.v1*\xa1;\n" +
+	"\x14pawl/v1/reason.proto\x12\apawl.v1*\xbf;\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\"\n" +
@@ -1213,7 +1217,8 @@ const file_pawl_v1_reason_proto_rawDesc = "" +
 	"\x19ERROR_REASON_UNKNOWN_PART\x10\xe0\x01\x12\x1b\n" +
 	"\x16ERROR_REASON_LINKS_OFF\x10\xe1\x01\x12\"\n" +
 	"\x1dERROR_REASON_PACK_UNSUPPORTED\x10\xe2\x01\x12%\n" +
-	" ERROR_REASON_VALIDATOR_TRIGGERED\x10\xe3\x01B\x8a\x01\n" +
+	" ERROR_REASON_VALIDATOR_TRIGGERED\x10\xe3\x01\x12\x1c\n" +
+	"\x17ERROR_REASON_MAX_ROUNDS\x10\xe4\x01B\x8a\x01\n" +
 	"\vdev.pawl.v1B\vReasonProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (

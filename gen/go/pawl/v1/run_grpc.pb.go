@@ -282,7 +282,8 @@ type RunServiceClient interface {
 	// bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
 	// the run. Scope runs:write, or events:external in an external state.
 	//
-	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
+	// Errors: FAILED_PRECONDITION (MAX_ROUNDS: the turn has as many answers as the prompt's
+	// tool_policy.max_rounds; the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
 	// a tool's; STEP_NOT_ANSWERED: it refers to a step that is not answered in this visit;
 	// MODEL_UNPRICED: there is a budget of cost, and the model has no price),
 	// PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),
@@ -1027,7 +1028,8 @@ type RunServiceServer interface {
 	// bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
 	// the run. Scope runs:write, or events:external in an external state.
 	//
-	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
+	// Errors: FAILED_PRECONDITION (MAX_ROUNDS: the turn has as many answers as the prompt's
+	// tool_policy.max_rounds; the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
 	// a tool's; STEP_NOT_ANSWERED: it refers to a step that is not answered in this visit;
 	// MODEL_UNPRICED: there is a budget of cost, and the model has no price),
 	// PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),

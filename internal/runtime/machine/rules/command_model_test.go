@@ -24,7 +24,12 @@ func (a args) modelCommand() machine.Command {
 	case "ask":
 		bound := a.usage()
 		bound.Model = a.first()
+		var denied *machine.Denial
+		if a.has("denied") {
+			denied = &machine.Denial{Code: "MAX_ROUNDS", Message: "the turn has 1 answers of a model, and tool_policy.max_rounds is 1"}
+		}
 		return machine.RequestModel{
+			Denied:  denied,
 			TurnSeq: turn, Attempt: attempt, Round: int(a.number("round", 1)), Key: a.text("key"), Model: a.asked(), Bound: bound, Assigned: a.assigned(),
 		}
 	case "response":

@@ -41,7 +41,7 @@ func genModelCommand(t *rapid.T, s *machine.State, turn uint64, attempt int) mac
 func genRequestModel(t *rapid.T, s *machine.State, turn uint64, attempt int) machine.RequestModel {
 	c := machine.RequestModel{
 		TurnSeq: turn, Attempt: attempt, Round: pick(t, []int{1, 1, 2, 2, 3}), Assigned: genAssigned(t, false),
-		Key: pick(t, []string{"", "", "", "", "", "", "k", "1"}),
+		Key: pick(t, []string{"", "", "", "", "", "", "k", "1"}), Denied: genDenied(t),
 	}
 	r := &machine.ModelRequest{Model: pick(t, genModels), Hash: [32]byte{byte(pick(t, []int{1, 1, 1, 2}))}}
 	for _, text := range []*machine.ModelText{&r.System, &r.Tools, &r.Parameters} {
@@ -121,6 +121,14 @@ func genModelStep(t *rapid.T, s *machine.State) uint32 {
 		}
 	}
 	return genStep(t, s)
+}
+
+// genDenied is the refusal of a round by the engine.
+func genDenied(t *rapid.T) *machine.Denial {
+	if !chance(t, 1) {
+		return nil
+	}
+	return &machine.Denial{Code: "MAX_ROUNDS", Message: "no more"}
 }
 
 func genAnswerModel(t *rapid.T, s *machine.State) machine.AnswerModel {

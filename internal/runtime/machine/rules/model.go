@@ -29,6 +29,10 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	if i >= 0 && t.lost(i, c) {
 		return nil
 	}
+	if i < 0 && c.Denied != nil {
+		t.denyRound(c)
+		return nil
+	}
 	size := RequestBytes(c.Model)
 	if err := First(t.checkRequiredIncluded(c.Model), t.checkAnswerSpace(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
 		return err

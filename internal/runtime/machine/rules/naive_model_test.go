@@ -99,6 +99,12 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Erro
 		n.lost(c, step, out)
 		return nil
 	}
+	if step == nil && c.Denied != nil {
+		n.assign(c.Assigned)
+		out.mismatch = true
+		n.failed(machine.Fault{Code: c.Denied.Code, Message: c.Denied.Message}, true, machine.Usage{}, "turn_failed", v.lastSpoken())
+		return nil
+	}
 	bound, r := n.refuseModel(c, step)
 	if r != nil {
 		return r

@@ -29,6 +29,17 @@ func (t *txn) failValidator(v *machine.Violation, used machine.Usage, step uint3
 	}
 }
 
+// denyRound fails the attempt because the turn has used up its rounds. The next attempt asks for the last of them again.
+func (t *txn) denyRound(c *machine.RequestModel) {
+	t.assign(c.Assigned)
+	t.refused = &machine.Error{
+		Code: machine.CodeFailedPrecondition, Reason: machine.MaxRounds, Field: "request", Message: c.Denied.Message + ". The attempt of the turn has failed",
+	}
+	t.failTurn(&machine.TurnFailed{
+		Error: machine.Fault{Code: machine.MaxRounds, Message: c.Denied.Message}, Retryable: true, Rejected: t.lastAnswerOf(c.TurnSeq),
+	}, turnFailed)
+}
+
 // lastAnswerOf returns the last answered MODEL step of a turn; 0 = the turn has none.
 func (t *txn) lastAnswerOf(turn uint64) uint32 {
 	step := uint32(0)

@@ -3,6 +3,7 @@ package assertion
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -120,10 +121,8 @@ func (p *params) choice(name, normal string, allowed ...string) string {
 	}
 	var s string
 	_ = json.Unmarshal(p.values[name], &s)
-	for _, a := range allowed {
-		if s == a {
-			return s
-		}
+	if slices.Contains(allowed, s) {
+		return s
 	}
 	p.fail(name, "want "+strings.Join(allowed, " or "))
 	return normal

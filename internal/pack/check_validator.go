@@ -40,6 +40,8 @@ func (c *checker) validators(key, at string, list []Validator) {
 			continue
 		}
 		if enabled++; enabled > maxValidators {
+			why := fmt.Sprintf("it is one of more than %d", maxValidators)
+			c.p.unenforced[key] = append(c.p.unenforced[key], unenforced{pointer: at + pointer(index(i)), typ: v.Type, why: why})
 			c.f.tightened(ruleValidator, at, "Merge some of them: a list of words is one validator.", "the prompt %s has more than %d validators", quote(key), maxValidators)
 			return
 		}
@@ -64,7 +66,7 @@ func (c *checker) validator(key, at string, v *Validator, patterns *cost.Pattern
 	switch {
 	case param != nil:
 		at, hint = strings.TrimSuffix(at, "/type")+pointer("params", param.Param), "The parameters of "+v.Type+" are "+strings.Join(assertion.Params(v.Type), ", ")+"."
-	case unknown.Param != "":
+	case unknown != nil && unknown.Param != "":
 		at = strings.TrimSuffix(at, "/type") + pointer("params", unknown.Param)
 	}
 	c.p.unenforced[key] = append(c.p.unenforced[key], unenforced{pointer: at, typ: v.Type, why: err.Error()})

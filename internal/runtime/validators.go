@@ -1,11 +1,12 @@
 package runtime
 
 import (
-	"bytes"
-	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/internal/pack/assertion"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -46,11 +47,14 @@ func (t *execution) answerViolation(cmd *machine.AnswerModel) *machine.Violation
 	}
 	turn := t.turnSoFar(&cmd.Usage)
 	place := "answer of step " + strconv.FormatUint(uint64(cmd.Step), 10)
-	turn.Said = textsOf(place, cmd.Answer.Parts)
+	say(turn, place, cmd.Answer.Parts)
+	if cmd.Answer.Refusal != "" {
+		turn.Written = append(turn.Written, assertion.Text{Place: place, Text: cmd.Answer.Refusal})
+	}
 	for i := range cmd.Answer.Calls {
-		turn.Written = append(turn.Written, assertion.Text{
-			Place: place + ", call of " + cmd.Answer.Calls[i].Name, Text: plainJSON([]byte(cmd.Answer.Calls[i].Arguments)) + cmd.Answer.Calls[i].Broken,
-		})
+		call := &cmd.Answer.Calls[i]
+		turn.Calls[call.Name]++
+		turn.Written = appendTexts(turn.Written, place+", call of "+call.Name, call.Arguments+call.Broken)
 	}
 	if i := rules.FindStep(t.state.Steps, cmd.Step); i >= 0 && t.state.Steps[i].Deadline != 0 {
 		asked := t.state.Steps[i].Deadline - int64(rules.ModelCalls(t.program.Graph).Timeout)
@@ -59,25 +63,26 @@ func (t *execution) answerViolation(cmd *machine.AnswerModel) *machine.Violation
 	return t.violation(turn)
 }
 
-// completeViolation checks a turn that ends with its output.
+// completeViolation checks a turn that ends with its output. If the output has no text, the last text of the assistant's messages is what
+// the turn says.
 func (t *execution) completeViolation(cmd *machine.CompleteTurn) *machine.Violation {
 	if !t.guarded() {
 		return nil
 	}
 	turn := t.turnSoFar(&cmd.Usage)
 	turn.Ended = true
-	turn.Said = textsOf("output", cmd.Output)
-	for i := range cmd.Messages {
-		if m := &cmd.Messages[i]; m.Role == "assistant" {
-			said := textsOf("message "+strconv.Itoa(i+1), m.Parts)
-			if len(cmd.Output) == 0 {
-				turn.Said = append(turn.Said, said...)
-			} else {
-				turn.Written = append(turn.Written, said...)
-			}
+	say(turn, "output", cmd.Output)
+	for i := len(cmd.Messages) - 1; i >= 0; i-- {
+		m, place := &cmd.Messages[i], "message "+strconv.Itoa(i+1)
+		switch {
+		case m.Role != "assistant":
+		case len(turn.Said) == 0:
+			say(turn, place, m.Parts)
+		default:
+			turn.Written = appendTexts(turn.Written, place, textOf(m.Parts))
 		}
 	}
-	turn.Written = append(turn.Written, t.artifactTexts(cmd.Artifacts)...)
+	turn.Written = t.appendArtifacts(turn.Written, cmd.Artifacts)
 	return t.violation(turn)
 }
 
@@ -87,7 +92,7 @@ func (t *execution) emitViolation(cmd *machine.EmitEvent) *machine.Violation {
 		return nil
 	}
 	turn := t.turnSoFar(&machine.Usage{})
-	turn.Ended, turn.Written = true, t.artifactTexts(cmd.Artifacts)
+	turn.Ended, turn.Written = true, t.appendArtifacts(nil, cmd.Artifacts)
 	return t.violation(turn)
 }
 
@@ -110,46 +115,81 @@ func (t *execution) turnSoFar(usage *machine.Usage) *assertion.Turn {
 	return turn
 }
 
-// textsOf returns the texts of parts. JSON counts as its text.
-func textsOf(place string, parts []machine.Part) []assertion.Text {
-	var out []assertion.Text
+// say adds the text of parts to what the turn says, if there is any. The parts count together and, for words that must not be said, each
+// for itself.
+func say(turn *assertion.Turn, place string, parts []machine.Part) {
+	text := textOf(parts)
+	if text == "" {
+		return
+	}
+	turn.Said = append(turn.Said, assertion.Text{Place: place, Text: text})
+	turn.Written = appendStrings(turn.Written, place, text)
+	if len(parts) > 1 {
+		for i := range parts {
+			turn.Written = appendTexts(turn.Written, place, textOf(parts[i:i+1]))
+		}
+	}
+}
+
+// textOf returns the text and the JSON of parts as one text.
+func textOf(parts []machine.Part) string {
+	var b strings.Builder
 	for i := range parts {
 		switch p := &parts[i]; p.Kind {
 		case machine.PartText:
-			out = append(out, assertion.Text{Place: place, Text: p.Text})
+			b.WriteString(p.Text)
 		case machine.PartJSON:
-			out = append(out, assertion.Text{Place: place, Text: plainJSON(p.Data)})
+			b.Write(p.Data)
 		}
 	}
-	return out
+	return b.String()
 }
 
-// artifactTexts returns the written artifacts that are text or JSON.
-func (t *execution) artifactTexts(writes []machine.ArtifactWrite) []assertion.Text {
-	var out []assertion.Text
+// appendArtifacts appends the written artifacts that are text.
+func (t *execution) appendArtifacts(out []assertion.Text, writes []machine.ArtifactWrite) []assertion.Text {
 	for i := range writes {
-		w := &writes[i]
-		switch kind := t.program.Graph.Artifacts[w.Name].Type; {
-		case strings.HasPrefix(kind, "text/"):
-			out = append(out, assertion.Text{Place: "artifact " + w.Name, Text: string(w.Value)})
-		case strings.HasSuffix(kind, "json"):
-			out = append(out, assertion.Text{Place: "artifact " + w.Name, Text: plainJSON(w.Value)})
+		if w := &writes[i]; utf8.Valid(w.Value) {
+			out = appendTexts(out, "artifact "+w.Name, string(w.Value))
 		}
 	}
 	return out
 }
 
-// plainJSON returns JSON text without escapes of letters, which could hide a word. Text that is no JSON is returned as it is.
-func plainJSON(data []byte) string {
-	value, err := strictjson.Value(data)
+// appendTexts appends a text and, if it is JSON, the strings in it.
+func appendTexts(out []assertion.Text, place, text string) []assertion.Text {
+	if text == "" {
+		return out
+	}
+	return appendStrings(append(out, assertion.Text{Place: place, Text: text}), place, text)
+}
+
+// appendStrings appends the strings of a JSON text as one text. In the JSON text itself an escape could hide a word.
+func appendStrings(out []assertion.Text, place, text string) []assertion.Text {
+	if !strings.Contains(text, `\`) {
+		return out
+	}
+	value, err := strictjson.Value([]byte(text))
 	if err != nil {
-		return string(data)
+		return out
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(value) != nil {
-		return string(data)
+	var b strings.Builder
+	writeStrings(&b, value)
+	return append(out, assertion.Text{Place: place + ", strings of the JSON value", Text: b.String()})
+}
+
+func writeStrings(b *strings.Builder, value any) {
+	switch value := value.(type) {
+	case string:
+		b.WriteString(value)
+		b.WriteByte('\n')
+	case []any:
+		for _, item := range value {
+			writeStrings(b, item)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			writeStrings(b, name)
+			writeStrings(b, value[name])
+		}
 	}
-	return strings.TrimSuffix(out.String(), "\n")
 }

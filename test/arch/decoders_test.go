@@ -48,7 +48,7 @@ var decoders = map[string]decoder{
 	"internal/model":                 {fuzz: []string{"FuzzStream", "FuzzConversation"}},
 	"internal/openapi":               {own: "reads what the build has generated"},
 	"internal/pack":                  {fuzz: []string{"FuzzLoad", "FuzzPayload"}},
-	"internal/pack/assertion":         {fuzz: []string{"FuzzCompile"}},
+	"internal/pack/assertion":        {fuzz: []string{"FuzzCompile"}},
 	"internal/pack/source":           {fuzz: []string{"FuzzScanYAML", "internal/pack: FuzzLoad"}},
 	"internal/prompt":                {fuzz: []string{"FuzzRender"}},
 	"internal/runtime":               {fuzz: []string{"FuzzParseCursor"}},

@@ -50,12 +50,12 @@ func (c *Check) Type() string { return c.typ }
 // Test returns the first reason for which the turn fails the check, or the zero Hit.
 func (c *Check) Test(t *Turn) Hit {
 	hit := c.test(t)
-	hit.Reason = source.Clip(hit.Reason, maxReason)
+	hit.Reason, hit.Place = source.Clip(hit.Reason, maxReason), source.Clip(hit.Place, maxPlace)
 	return hit
 }
 
-// maxReason bounds a reason, in bytes.
-const maxReason = 1000
+// maxReason and maxPlace bound a hit, in bytes.
+const maxReason, maxPlace = 1000, 200
 
 // Schemas compiles a JSON Schema. The function that it returns gives the faults of a value, at most a few.
 type Schemas func(raw json.RawMessage) (func(value any) []string, error)
@@ -89,6 +89,7 @@ func (e *ParamError) Error() string { return e.Param + ": " + e.Message }
 const (
 	MaxPatterns     = 500
 	MaxPatternBytes = 16 << 10
+	maxWord         = 1024
 )
 
 // kind is a type of check: its parameters, and how it compiles.

@@ -119,7 +119,7 @@ func TestEveryTypeIsChecked(t *testing.T) {
 
 func TestBadParams(t *testing.T) {
 	many := fmt.Sprintf(`{"words":[%s"x"]}`, strings.Repeat(`"x",`, MaxPatterns))
-	long := fmt.Sprintf(`{"words":[%q]}`, strings.Repeat("x", MaxPatternBytes+1))
+	long := fmt.Sprintf(`{"words":[%q]}`, strings.Repeat("x", 1025))
 	for _, row := range []struct{ typ, params, want string }{
 		{"toxicity", ``, "the type is not known; known: banned_words, contains, contains_any"},
 		{"max_length", `{"maximum":1}`, `the parameter "maximum" is not known; known: max, max_characters, max_chars, max_tokens`},
@@ -137,7 +137,9 @@ func TestBadParams(t *testing.T) {
 		{"banned_words", `{"words":["x",1]}`, "words: want a list of texts"},
 		{"banned_words", `{"words":[""]}`, "words: an empty text is in every text"},
 		{"banned_words", many, "words: has 501 texts of 501 bytes; at most 500 texts of 16384 bytes"},
-		{"banned_words", long, "words: has 1 texts of 16385 bytes"},
+		{"banned_words", long, "words: has a text of 1025 bytes; at most 1024"},
+		{"regex", `{"pattern":"a","expect_match":null}`, "expect_match: is null; leave it out"},
+		{"latency_budget", `{"max_ms":null}`, "max_ms: is null"},
 		{"banned_words", `{"words":["x"],"match_mode":"fuzzy"}`, "match_mode: want word_boundary or substring"},
 		{"regex", `{}`, "pattern: is required"},
 		{"regex", `{"pattern":""}`, "pattern: want a regular expression"},

@@ -34,8 +34,12 @@ func (p *params) fail(name, message string) {
 func (p *params) one(names ...string) string {
 	found := ""
 	for _, name := range names {
-		if _, ok := p.values[name]; !ok {
+		raw, ok := p.values[name]
+		if !ok {
 			continue
+		}
+		if string(raw) == "null" {
+			p.fail(name, "is null; leave it out")
 		}
 		if found != "" {
 			p.fail(name, "is the same as "+found+"; give one of them")
@@ -69,6 +73,9 @@ func (p *params) words(names ...string) []string {
 	for _, word := range list {
 		if word == "" {
 			p.fail(name, "an empty text is in every text")
+		}
+		if len(word) > maxWord {
+			p.fail(name, "has a text of "+strconv.Itoa(len(word))+" bytes; at most "+strconv.Itoa(maxWord))
 		}
 		size += len(word)
 	}

@@ -54,7 +54,9 @@ func separate(text string, from, to int) bool {
 	return (from == 0 || !inWord(before)) && (to == len(text) || !inWord(after))
 }
 
-func inWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+func inWord(r rune) bool {
+	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
+}
 
 // each returns the first fault of any text. Texts that the turn wrote into artifacts count as well.
 func (t *Turn) each(fault func(text string) (from, to int, reason string)) Hit {

@@ -64,10 +64,11 @@ func UnderCrashes(ctx context.Context, t *testing.T, crashes, clients int, conne
 
 // AwaitCount returns when n has reached want, when ctx has ended, or when the test has failed: the goroutines
 // that count stop at a failure, and a test that waited on would hide its first error until it times out.
-func AwaitCount(ctx context.Context, t testing.TB, n *atomic.Int64, want int64) {
+func AwaitCount(ctx context.Context, tb testing.TB, n *atomic.Int64, want int64) {
+	tb.Helper()
 	tick := time.NewTicker(200 * time.Microsecond)
 	defer tick.Stop()
-	for n.Load() < want && ctx.Err() == nil && !t.Failed() {
+	for n.Load() < want && ctx.Err() == nil && !tb.Failed() {
 		<-tick.C
 	}
 }

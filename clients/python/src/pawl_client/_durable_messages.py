@@ -31,6 +31,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_core import to_jsonable_python
 
 from pawl_client._durable_errors import LibraryVersionError, ModelCallError
+from pawl_client._json_text import dump_json
 from pawl_client._models import ModelAnswer, ModelCall, ModelMessage, ModelRequest, ToolResult
 from pawl_client._values import Json, JsonValue, Message, Part, Usage
 
@@ -52,7 +53,7 @@ class Transcript:
     _previous: int = 0
     _sent: list[Message] = field(default_factory=list)
     _fixed: tuple[str, Json, Json] = ("", None, None)
-    _results: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _results: dict[str, tuple[int, Json]] = field(default_factory=dict)
     _known: dict[int, tuple[LibraryMessage, int, list[Message], int]] = field(default_factory=dict)
     """The recorded form of each message of the library, by its identity, with its size."""
     _size: int = 0
@@ -103,20 +104,20 @@ class Transcript:
 
     def returned(self, call_id: str, step: int, result: Json) -> None:
         """Notes the recorded result of a tool call."""
-        self._results[call_id] = (step, json.dumps(result, sort_keys=True))
+        self._results[call_id] = (step, result)
 
     def _entry(self, message: Message) -> ModelMessage:
         """Returns a message, or the reference to the step whose result it is."""
         if message.role == "tool" and message.tool_call_id in self._results:
             step, result = self._results[message.tool_call_id]
             value = message.parts[0].json
-            if value is not None and json.dumps(value.value, sort_keys=True) == result:
+            if value is not None and value.value == result:
                 return ModelMessage(result=ToolResult(step=step, call_id=message.tool_call_id))
         return ModelMessage(message=message)
 
     def bound(self, settings: Mapping[str, Any] | None) -> Usage:
         """Returns what the last request may consume, estimated from its size."""
-        fixed = len(self._fixed[0].encode()) + len(json.dumps(self._fixed[1]).encode())
+        fixed = len(self._fixed[0].encode()) + len(dump_json(self._fixed[1], "request").encode())
         output = (settings or {}).get("max_tokens") or _OUTPUT_TOKENS
         return Usage(
             input_tokens=-(-(self._size + fixed) // _BYTES_PER_TOKEN), output_tokens=int(output)
@@ -128,7 +129,7 @@ def _size(message: Message) -> int:
     return sum(
         len(part.text.encode())
         if part.text is not None
-        else len(json.dumps(part.json.value).encode())
+        else len(dump_json(part.json.value, "messages").encode())
         if part.json is not None
         else 1000
         for part in message.parts

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pawl_client._json_text import dump_json
 from pawl_client._values import Json
 from pawl_client.pack import Pack
 
@@ -148,5 +149,5 @@ def changed_tools(document: bytes, tools: Iterable[AgentTool]) -> list[str]:
     return sorted(
         name
         for name, tool in recorded.items()
-        if name not in have or tool["parameters"] != json.loads(json.dumps(have[name]))
+        if name not in have or tool["parameters"] != json.loads(dump_json(have[name], "parameters"))
     )

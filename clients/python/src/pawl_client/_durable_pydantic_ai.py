@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -75,6 +74,7 @@ from pawl_client._errors import (
     SchemaError,
     StepFailedError,
 )
+from pawl_client._json_text import dump_json
 from pawl_client._models import ModelAnswer, ModelFailure, ToolCallRef
 from pawl_client._outcomes import Reply
 from pawl_client._pydantic_ai import failure_of
@@ -630,7 +630,7 @@ def _recorded(tool: str, operation: DurableOperation[Any, Any, Any], value: Any)
     """Returns the recorded form of a tool's result. Raises NotSerializableError."""
     try:
         message: Any = operation.result_codec.dump(value)
-        json.dumps(message)
+        dump_json(message, "result")
     except (PydanticSerializationError, TypeError, ValueError) as error:
         raise NotSerializableError(
             f"tool {tool!r}: its result has no JSON form: {error}; return JSON types, "

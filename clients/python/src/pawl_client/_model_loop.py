@@ -131,8 +131,8 @@ class ModelLoop:
         given = {**(settings.get("parameters") or {}), **(override.get("parameters") or {})}
         self._parameters = {name: value for name, value in given.items() if value is not None}
         self._tools = self._model_tools()
-        # The last round allows the model to leave the state. The sidecar holds the turn to the bound
-        # of the pack.
+        # The last round allows the model to leave the state. The sidecar holds the turn to the
+        # bound of the pack.
         most = options.max_rounds + 1
         self._last_round = min(most, self._policy.get("max_rounds") or most)
         self._last: RoundAnswer | None = None

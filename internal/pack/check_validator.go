@@ -60,15 +60,16 @@ func (c *checker) validator(key, at string, v *Validator, patterns *cost.Pattern
 		c.p.validators[key] = append(c.p.validators[key], Enforced{ID: id, Message: source.Clip(v.Message, 300), Check: check})
 		return
 	}
-	at, hint := at+pointer("type"), "Use a known one, or write the rule as an eval; enabled: false switches the validator off."
+	place, hint := pointer("type"), "Use a known one, or write the rule as an eval; enabled: false switches the validator off."
 	unknown, _ := errors.AsType[*assertion.UnknownError](err)
 	param, _ := errors.AsType[*assertion.ParamError](err)
 	switch {
 	case param != nil:
-		at, hint = strings.TrimSuffix(at, "/type")+pointer("params", param.Param), "The parameters of "+v.Type+" are "+strings.Join(assertion.Params(v.Type), ", ")+"."
+		place, hint = pointer("params", param.Param), "The parameters of "+v.Type+" are "+strings.Join(assertion.Params(v.Type), ", ")+"."
 	case unknown != nil && unknown.Param != "":
-		at = strings.TrimSuffix(at, "/type") + pointer("params", unknown.Param)
+		place = pointer("params", unknown.Param)
 	}
+	at += place
 	c.p.unenforced[key] = append(c.p.unenforced[key], unenforced{pointer: at, typ: v.Type, why: err.Error()})
 	if param != nil && !param.Missing {
 		c.f.tightened(ruleValidator, at, hint, "the validator %s cannot be used: %v", quote(v.Type), err)

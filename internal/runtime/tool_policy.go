@@ -10,11 +10,7 @@ import (
 
 // toolPolicy returns the tool policy of the current state's prompt, or nil.
 func (t *execution) toolPolicy() *pack.ToolPolicy {
-	node := t.program.Graph.States[t.state.Current]
-	if node == nil || t.program.Pack.Doc.Prompts[node.Prompt] == nil {
-		return nil
-	}
-	return t.program.Pack.Doc.Prompts[node.Prompt].ToolPolicy
+	return t.program.Pack.Doc.Prompts[t.program.Graph.States[t.state.Current].Prompt].ToolPolicy
 }
 
 // roundDenied returns the refusal of a round that the turn has not requested yet, if it has max_rounds answers. An answer that was

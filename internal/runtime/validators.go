@@ -8,20 +8,26 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/pack/assertion"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// violation returns the first validator of the prompt that the turn violates, or nil. Every command of an executor that says something,
-// or that ends the turn, is checked here, so the validators hold for every executor.
-func (t *execution) violation(turn *assertion.Turn) *machine.Violation {
-	node := t.program.Graph.States[t.state.Current]
-	if node == nil || t.state.Turn == nil {
+// validators returns the validators of the prompt whose turn is open. Every command of an executor that says something, or that ends the
+// turn, is checked here, so the validators hold for every executor.
+func (t *execution) validators() []pack.Enforced {
+	if t.state.Turn == nil {
 		return nil
 	}
-	for _, v := range t.program.Pack.Validators(node.Prompt) {
+	return t.program.Pack.Validators(t.program.Graph.States[t.state.Current].Prompt)
+}
+
+// violation returns the first validator that the turn violates, or nil.
+func violation(validators []pack.Enforced, turn *assertion.Turn) *machine.Violation {
+	for i := range validators {
+		v := &validators[i]
 		hit := v.Check.Test(turn)
 		if hit.Reason == "" {
 			continue
@@ -34,15 +40,10 @@ func (t *execution) violation(turn *assertion.Turn) *machine.Violation {
 	return nil
 }
 
-// guarded reports whether the prompt of the current state has validators.
-func (t *execution) guarded() bool {
-	node := t.program.Graph.States[t.state.Current]
-	return node != nil && len(t.program.Pack.Validators(node.Prompt)) > 0
-}
-
 // answerViolation checks an answer of a model.
 func (t *execution) answerViolation(cmd *machine.AnswerModel) *machine.Violation {
-	if cmd.Answer == nil || !t.guarded() {
+	validators := t.validators()
+	if cmd.Answer == nil || len(validators) == 0 {
 		return nil
 	}
 	turn := t.turnSoFar(&cmd.Usage)
@@ -60,13 +61,14 @@ func (t *execution) answerViolation(cmd *machine.AnswerModel) *machine.Violation
 		asked := t.state.Steps[i].Deadline - int64(rules.ModelCalls(t.program.Graph).Timeout)
 		turn.Latency = max(0, time.Duration(t.input.At-asked))
 	}
-	return t.violation(turn)
+	return violation(validators, turn)
 }
 
 // completeViolation checks a turn that ends with its output. If the output has no text, the last text of the assistant's messages is what
 // the turn says.
 func (t *execution) completeViolation(cmd *machine.CompleteTurn) *machine.Violation {
-	if !t.guarded() {
+	validators := t.validators()
+	if len(validators) == 0 {
 		return nil
 	}
 	turn := t.turnSoFar(&cmd.Usage)
@@ -82,18 +84,19 @@ func (t *execution) completeViolation(cmd *machine.CompleteTurn) *machine.Violat
 			turn.Written = appendTexts(turn.Written, place, textOf(m.Parts))
 		}
 	}
-	turn.Written = t.appendArtifacts(turn.Written, cmd.Artifacts)
-	return t.violation(turn)
+	turn.Written = appendArtifacts(turn.Written, cmd.Artifacts)
+	return violation(validators, turn)
 }
 
 // emitViolation checks a turn that ends with an event.
 func (t *execution) emitViolation(cmd *machine.EmitEvent) *machine.Violation {
-	if cmd.Outside || !t.guarded() {
+	validators := t.validators()
+	if cmd.Outside || len(validators) == 0 {
 		return nil
 	}
 	turn := t.turnSoFar(&machine.Usage{})
-	turn.Ended, turn.Written = true, t.appendArtifacts(nil, cmd.Artifacts)
-	return t.violation(turn)
+	turn.Ended, turn.Written = true, appendArtifacts(nil, cmd.Artifacts)
+	return violation(validators, turn)
 }
 
 // turnSoFar returns what is known of the open turn: its calls, and the consumption of the run with that of the command.
@@ -102,9 +105,6 @@ func (t *execution) turnSoFar(usage *machine.Usage) *assertion.Turn {
 	turn := &assertion.Turn{
 		Calls: map[string]int{}, CostMicro: rules.AddCapped(s.CostMicro, usage.CostMicro),
 		Tokens: rules.AddCapped(s.Tokens, rules.AddCapped(usage.InputTokens, usage.OutputTokens)),
-	}
-	if s.Turn == nil {
-		return turn
 	}
 	for i := range s.Steps {
 		p := &s.Steps[i]
@@ -146,7 +146,7 @@ func textOf(parts []machine.Part) string {
 }
 
 // appendArtifacts appends the written artifacts that are text.
-func (t *execution) appendArtifacts(out []assertion.Text, writes []machine.ArtifactWrite) []assertion.Text {
+func appendArtifacts(out []assertion.Text, writes []machine.ArtifactWrite) []assertion.Text {
 	for i := range writes {
 		if w := &writes[i]; utf8.Valid(w.Value) {
 			out = appendTexts(out, "artifact "+w.Name, string(w.Value))

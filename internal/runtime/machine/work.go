@@ -39,8 +39,7 @@ type Work struct {
 	Step uint32
 	// Attempt is the attempt of the turn or step, from 1.
 	Attempt int
-	// Last is the worker that last had work of the run. It is 0 if there is none, or if it is no longer
-	// connected.
+	// Last is the number of the worker that last had work of the run. 0 = no connected worker had any.
 	Last uint64
 }
 

@@ -29,7 +29,7 @@ func (t *txn) emit(c *machine.EmitEvent) error {
 		t.assign(c.Assigned)
 	}
 	if c.Violation != nil {
-		t.failValidator(c.Violation, machine.Usage{}, t.lastAnswerOf(t.s.Turn.Seq))
+		t.failLastAnswer(c.Violation, machine.Usage{})
 		return nil
 	}
 	t.move(c.Event, machine.CauseEvent, c.Artifacts)

@@ -24,7 +24,7 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	t.assign(c.Assigned)
 	if c.Violation != nil {
 		t.settle(used)
-		t.failValidator(c.Violation, used, t.lastAnswerOf(c.TurnSeq))
+		t.failLastAnswer(c.Violation, used)
 		return nil
 	}
 	done := &machine.TurnCompleted{

@@ -136,7 +136,7 @@ describe.each(CASES)("$how: $who killed $why", ({ how, who, at, again }) => {
       expect(outside.count(what), what).toBeGreaterThanOrEqual(least);
       expect(outside.count(what), what).toBeLessThanOrEqual(most);
     }
-    // Each effect has one key, whatever was killed.
+    // Each effect has one key, also after kills.
     const keys = outside.asked.filter(({ what }) => what === "charge").map(({ body }) => body.key);
     expect(new Set(keys).size).toBe(1);
     const results = outside.asked.filter(({ what }) => what === "result");

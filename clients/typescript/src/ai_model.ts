@@ -9,7 +9,16 @@ import { PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { Disposition } from "./gen/pawl/v1/run_pb.js";
 import type { Block, StreamPart } from "./language_model.js";
-import { brokenBy, discreet, type Failed, failureOf, isFinal, unusable } from "./model_fault.js";
+import {
+  brokenBy,
+  discreet,
+  type Failed,
+  failureOf,
+  isFinal,
+  refusalOf,
+  tooLarge,
+  unusable,
+} from "./model_fault.js";
 import type {
   ModelAnswer,
   ModelAsk,
@@ -588,23 +597,6 @@ interface Headed {
 
 function aboutAnswer(modelId: string) {
   return { id: newId(), timestamp: new Date(), modelId };
-}
-
-function tooLarge(most: number): Failed {
-  const message = `the answer has more than ${most} bytes`;
-  return { failure: { error: { code: "ANSWER_TOO_LARGE", message }, nonRetryable: true } };
-}
-
-/** Returns the failure for an answer that the sidecar refuses; it was paid for nevertheless. */
-function refusalOf(error: unknown): ModelOutcome | undefined {
-  if (PawlError.is(error, "ANSWER_TOO_LARGE")) {
-    return {
-      failure: { error: { code: error.reason, message: error.message }, nonRetryable: true },
-    };
-  }
-  return PawlError.is(error) && error.kind === "request"
-    ? unusable("ANSWER_INVALID", error.message)
-    : undefined;
 }
 
 function usageOf(usage: StreamPart["usage"]): Usage {

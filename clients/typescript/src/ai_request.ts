@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { isDate, recordable, recordableText } from "./ai_record.js";
+import type { Block, PromptMessage } from "./language_model.js";
 import type { ModelMessage, ModelRequest } from "./model_step.js";
 import type { Json } from "./plain_message.js";
 import type { Usage } from "./reply.js";
@@ -18,21 +19,7 @@ export interface CallOptions {
 }
 
 /** A message of a prompt. */
-export interface Message {
-  readonly role: "system" | "user" | "assistant" | "tool";
-  readonly content: string | readonly Part[];
-  readonly [word: string]: unknown;
-}
-
-interface Part {
-  readonly type: string;
-  readonly text?: string;
-  readonly toolCallId?: string;
-  readonly toolName?: string;
-  readonly input?: unknown;
-  readonly output?: unknown;
-  readonly [word: string]: unknown;
-}
+export type Message = PromptMessage & { readonly [word: string]: unknown };
 
 /** Output tokens of a call for which the program sets no `maxOutputTokens`. */
 const OUTPUT_TOKENS = 4096;
@@ -161,7 +148,7 @@ function resultOf(output: unknown): Json {
 /** Most parts of a message in its record, besides one that has all others. */
 const MAX_PARTS = 63;
 
-function partOf(part: Part): string | JsonText {
+function partOf(part: Block): string | JsonText {
   return part.type === "text" ? replaceLoneSurrogates(part.text ?? "") : json(digested(part));
 }
 

@@ -13,6 +13,24 @@ export function unusable(code: string, message: string): Failed {
   return { failure: { error: { code, message } } };
 }
 
+/** Returns the failure for an answer of more bytes than the sidecar takes. */
+export function tooLarge(most: number): Failed {
+  const message = `the answer has more than ${most} bytes`;
+  return { failure: { error: { code: "ANSWER_TOO_LARGE", message }, nonRetryable: true } };
+}
+
+/** Returns the failure for an answer that the sidecar refuses; it was paid for nevertheless. */
+export function refusalOf(error: unknown): Failed | undefined {
+  if (PawlError.is(error, "ANSWER_TOO_LARGE")) {
+    return {
+      failure: { error: { code: error.reason, message: error.message }, nonRetryable: true },
+    };
+  }
+  return PawlError.is(error) && error.kind === "request"
+    ? unusable("ANSWER_INVALID", error.message)
+    : undefined;
+}
+
 /** Returns a code made of a provider's own error word, which can be any text. */
 export function codeOf(word: unknown): string {
   const text = textOf(word ?? "").toUpperCase();

@@ -25,6 +25,8 @@ import {
   failureOf,
   headersOf,
   isFinal,
+  refusalOf,
+  tooLarge,
   unusable,
 } from "./model_fault.js";
 import { type IncludedMessages, type Manner, Talk } from "./model_loop.js";
@@ -339,8 +341,7 @@ class Execution {
         }
         const shown = draft.take(value);
         if (draft.size > maxBytes) {
-          const message = `the answer has more than ${maxBytes} bytes`;
-          return { failure: { error: { code: "ANSWER_TOO_LARGE", message }, nonRetryable: true } };
+          return tooLarge(maxBytes);
         }
         const passed = draft.passedOver.map(parameterOf).find((name) => name !== undefined);
         if (passed !== undefined) {
@@ -584,18 +585,6 @@ function includedIn(
 ): IncludedMessages {
   const { parts, calls, provider, refusal, finishReason } = words;
   return { step, parts, calls, provider, refusal, finishReason, usage, replayed };
-}
-
-/** Returns the failure for an answer that the sidecar refuses; it was paid for nevertheless. */
-function refusalOf(error: unknown): ModelOutcome | undefined {
-  if (PawlError.is(error, "ANSWER_TOO_LARGE")) {
-    return {
-      failure: { error: { code: error.reason, message: error.message }, nonRetryable: true },
-    };
-  }
-  return PawlError.is(error) && error.kind === "request"
-    ? unusable("ANSWER_INVALID", error.message)
-    : undefined;
 }
 
 function throwIfOver(report: Told): void {

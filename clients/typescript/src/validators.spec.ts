@@ -1,4 +1,4 @@
-/** Validators of a prompt, which the sidecar enforces whatever executes the turn. */
+/** Validators of a prompt, which the sidecar enforces for every executor. */
 
 import { expect, test } from "vitest";
 import { all, serving, useSidecar } from "./fixture.js";

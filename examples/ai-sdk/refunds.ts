@@ -8,11 +8,10 @@ import { once } from "node:events";
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { stepCountIs, ToolLoopAgent, tool } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
-import { PawlClient, StepDecision } from "pawl-client";
+import { PawlClient, RecordKind, StepDecision } from "pawl-client";
 import { agent, bounds, currentCall } from "pawl-client/ai-sdk";
 import { Sidecar } from "pawl-client/testing";
 import { z } from "zod";
@@ -84,7 +83,9 @@ function lines(): { order: string; amount: number; key: string }[] {
 
 /** The person: approves the refund as soon as it is held. */
 async function approve(client: PawlClient): Promise<void> {
-  for (;;) {
+  for await (const _ of client.transitions(undefined, {
+    kinds: [RecordKind.STEP_REQUESTED],
+  })) {
     for await (const { runId, call } of client.listApprovals()) {
       if (call) {
         const run = client.attach(runId);
@@ -93,7 +94,6 @@ async function approve(client: PawlClient): Promise<void> {
         return;
       }
     }
-    await setTimeout(50);
   }
 }
 

@@ -8,7 +8,6 @@ import importlib
 import json
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,16 +62,15 @@ def deciding(client: Client, decision: str, **what: Any) -> threading.Thread:
     """A person who decides about the next held call."""
 
     def decide() -> None:
-        for _ in range(300):
+        for _ in client.transitions(kinds=["STEP_REQUESTED"]):
             for waiting in client.list_approvals():
                 if waiting.call is not None:
                     run = client.attach(waiting.run_id)
                     digest = waiting.call.approval.digest if waiting.call.approval else ""
                     run.decide_step(waiting.call.step, digest, decision, **what)
                     return
-            time.sleep(0.05)
 
-    thread = threading.Thread(target=decide)
+    thread = threading.Thread(target=decide, daemon=True)
     thread.start()
     return thread
 

@@ -1,4 +1,4 @@
-"""Validators of a prompt, which the sidecar enforces whatever executes the turn."""
+"""Validators of a prompt, which the sidecar enforces for every executor."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ func TestBackupsOfPartitions(t *testing.T) {
 		t.Errorf("into a directory: %v", err)
 	}
 	for _, from := range []RestoreFrom{{Dir: dir, UpTo: "000001.pawlbackup"}, {Dir: dir, RunKeys: filepath.Join(dir, "RUNKEYS")}} {
-		if _, _, err := Restore(ctx, from, none); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "of one partition") {
+		if _, _, err := Restore(ctx, from, none); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "one partition") {
 			t.Errorf("%+v: %v", from, err)
 		}
 	}
